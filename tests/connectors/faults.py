@@ -73,16 +73,20 @@ def _before_committing() -> None:
     SourceLoop._commit = commit  # type: ignore[method-assign]
 
 
-def _stopped_before(kind: type[Any], method: str) -> Callable[[], None]:
-    """The process stops itself before the first call of a coroutine method, and goes on when it is continued."""
+def _stopped(kind: type[Any], method: str, number: int = 1, *, is_after: bool = False) -> Callable[[], None]:
+    """The process stops itself before or after a call of a coroutine method, and goes on when it is continued."""
 
     def arm() -> None:
         original, calls = getattr(kind, method), itertools.count(1)
 
         async def stopped(*arguments: Any, **named: Any) -> Any:
-            if next(calls) == 1:
+            is_here = next(calls) == number
+            if is_here and not is_after:
                 os.kill(os.getpid(), signal.SIGSTOP)
-            return await original(*arguments, **named)
+            result = await original(*arguments, **named)
+            if is_here and is_after:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return result
 
         setattr(kind, method, stopped)
 
@@ -175,8 +179,16 @@ POINTS: dict[str, Callable[[], None]] = {
     "within-saving": _within_saving,
     "before-renaming": _before_renaming,
     "before-committing": _before_committing,
-    "stopped-before-saving": _stopped_before(TopicStates, "save"),
-    "stopped-before-committing": _stopped_before(SourceLoop, "_commit"),
+    "stopped-before-saving": _stopped(TopicStates, "save"),
+    "stopped-before-committing": _stopped(SourceLoop, "_commit"),
+    **{
+        f"stopped-{'after' if is_after else 'before'}-transaction-{number}": _stopped(
+            Client, "commit_transaction", number, is_after=is_after
+        )
+        for is_after in (False, True)
+        for number in (1, 2)
+    },
+    "stopped-before-third-saving": _stopped(TopicStates, "save", 3),
     "failing-commit": _failing_commit,
     "third-save": _at([store.StateStore], "save"),
     "after-third-save": _at([store.StateStore], "save", is_after=True),

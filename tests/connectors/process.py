@@ -8,7 +8,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,19 +53,32 @@ class Connectors:
         top += '[runtime]\nstate_directory = "state"\n'
         self.file.write_text(top + pipeline, encoding="utf-8")
 
-    def run(self, pipeline: str | None = None, *, fault: Sequence[str] = (), is_waiting: bool = True) -> None:
+    def run(
+        self,
+        pipeline: str | None = None,
+        *,
+        fault: Sequence[str] = (),
+        is_waiting: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Start the process and wait until its HTTP interface answers, or it has ended.
 
         Args:
             pipeline: The pipeline file; None: as it is.
             fault: A fault point of `tests.connectors.faults` and its arguments.
             is_waiting: Wait for the HTTP interface.
+            environment: More variables, for connectors in processes of their own.
         """
         if pipeline is not None:
             self.write(pipeline)
         module = "tests.connectors.faults" if fault else "headrace_connectors"
         with self.log.open("ab") as log:
-            self._process = ForkedProcess(module, [*fault, str(self.file)], environment=os.environ, output=log.fileno())
+            self._process = ForkedProcess(
+                module,
+                [*fault, str(self.file)],
+                environment=os.environ | dict(environment or {}),
+                output=log.fileno(),
+            )
         if is_waiting:
             until(lambda: self.has_ended or self.answers)
 

@@ -18,8 +18,12 @@ _UNROUTED_MAX = 2
 """Number of changes of a transaction that are in no topic, as those of the table that counts."""
 
 
+_SNAPSHOT = "0/0"
+"""Position before those of all changes."""
+
+
 class _Payload(msgspec.Struct):
-    lsn: str
+    lsn: str | None
 
 
 class Message(NamedTuple):
@@ -47,7 +51,7 @@ class Topics:
     def add(self, topic: str, messages: list[Message]) -> None:
         """Add the messages of a topic."""
         decoder = msgspec.json.Decoder(_Payload)
-        read = [(one.id, decoder.decode(one.payload).lsn) for one in messages]
+        read = [(one.id, decoder.decode(one.payload).lsn or _SNAPSHOT) for one in messages]
         self._messages[topic] = read
         self.count += len(read)
         for id_, lsn in read:
@@ -60,26 +64,31 @@ class Topics:
         """Number of messages that another one has the id of."""
         return self.count - len(self._ids)
 
-    def problems(self, changes_count: int, *, is_exact: bool) -> list[str]:
+    def problems(self, changes_count: int | None, *, is_exact: bool) -> list[str]:
         """Return what is wrong.
 
         Args:
-            changes_count: Number of changes that were committed.
+            changes_count: Number of changes that were committed; None: some of them are in a snapshot.
             is_exact: Repeated messages are wrong, too.
         """
         found = []
-        if len(self._ids) != changes_count:
+        if changes_count is not None and len(self._ids) != changes_count:
             found.append(f"{len(self._ids)} different messages in topics, of {changes_count} changes")
         if is_exact and self.repeated:
             found.append(f"{self.repeated} messages are repeated")
         numbers = {
             stable_id(self._slot, lsn, number): number
             for lsn, size in self._sizes.items()
+            if lsn != _SNAPSHOT
             for number in range(size + _UNROUTED_MAX)
         }
         for topic, messages in self._messages.items():
             # A message that is stored again is as good as the first one.
-            places = [(parse_lsn(lsn), numbers.get(id_, -1)) for id_, lsn in dict(messages).items()]
+            once = dict(messages)
+            places = [
+                (parse_lsn(lsn), place if lsn == _SNAPSHOT else numbers.get(id_, -1))
+                for place, (id_, lsn) in enumerate(once.items())
+            ]
             if any(number < 0 for _, number in places):
                 found.append(f"{topic}: messages have ids that no change has")
             elif late := sum(later <= earlier for earlier, later in itertools.pairwise(places)):

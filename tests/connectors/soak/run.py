@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ import psycopg
 import headrace
 from tests.connectors.soak.checks import Message, Topics, copy_problem, files_problem
 from tests.connectors.soak.runtimes import Runtimes
-from tests.connectors.soak.variants import SOURCE, STREAM, Kind, Variant
-from tests.connectors.soak.workload import LAST_ID, TABLES, Workload, create_tables
+from tests.connectors.soak.variants import LEASE_SECONDS, SOURCE, Kind, Variant
+from tests.connectors.soak.workload import LAST_ID, TABLES, Workload, create_tables, insert_first_rows
 from tests.postgresql import USER, PostgresqlServer
 from tests.sdk.conftest import url_of
 from tests.server_process import ServerProcess
@@ -90,6 +91,7 @@ class Run:
         self._kills_count = kills_count
         self._say = say
         self._variant = variant
+        self._topics = variant.topics
         self._transaction_max = transaction_max
         self._files = directory / "files"
         self._database = PostgresqlServer()
@@ -118,9 +120,10 @@ class Run:
             url = url_of(self._server.address)
             runtimes = self._runtimes = Runtimes(self._directory, url, count, self._draw)
             with headrace.connect(url) as client:
-                client.create_stream(STREAM)
-                for table in TABLES:
-                    client.create_topic(STREAM, table, partitions=1)
+                for stream in dict.fromkeys(self._topics.values()):
+                    client.create_stream(stream)
+                for table, stream in self._topics.items():
+                    client.create_topic(stream, table, partitions=1)
             runtimes.run(self._variant.pipeline(self._database, self._files))
             try:
                 self._go(runtimes)
@@ -136,8 +139,11 @@ class Run:
         for name in ("shop", "copy"):
             with psycopg.connect(self._url("postgres"), autocommit=True) as database:
                 database.execute(f"CREATE DATABASE {name}")
+            is_source = name == "shop"
             with psycopg.connect(self._url(name), autocommit=True) as database:
-                create_tables(database, is_source=name == "shop")
+                create_tables(database, is_source=is_source)
+                if is_source and self._variant.has_rows:
+                    insert_first_rows(database, self._changes_count)
                 if self._variant.is_shared:
                     database.execute(f"ALTER DATABASE {name} SET wal_sender_timeout = '{_SENDER_TIMEOUT}'")
 
@@ -147,11 +153,15 @@ class Run:
         workload = Workload(self._url("shop"), self._seed, self._changes_count, self._transaction_max)
         workload.start()
         try:
+            part = self._changes_count // (self._kills_count + 1)
+            workload.allow(2 * part)
+            # Rows that exist are in topics and in the copy when all of them are read.
+            kills_before_progress = min(3, self._kills_count) if self._variant.has_rows else 0
             for number in range(self._kills_count):
-                # The next kill comes when the copy has the next part of the changes, and the source is ahead of it.
-                part = self._changes_count // (self._kills_count + 1)
+                # The next kill comes when the copy has the next part of the changes, and while more are committed.
+                if number >= kills_before_progress:
+                    self._until("progress of the copy", partial(self._has_written, part * number))
                 workload.allow(part * (number + 3))
-                self._until("progress of the copy", partial(self._has_written, part * number))
                 self._kill_one(runtimes, workload)
             workload.allow(10 * self._changes_count)
             self._until("the last transaction", lambda: not workload.is_alive())
@@ -175,6 +185,11 @@ class Run:
                 runtimes.kill_worker()
             case "suspension":
                 runtimes.suspend_one()
+            case "stall":
+                # Leases end meanwhile, and outcomes stay unknown.
+                self._server.process.send_signal(signal.SIGSTOP)
+                time.sleep(LEASE_SECONDS * self._draw.uniform(0.1, 1.5))
+                self._server.process.send_signal(signal.SIGCONT)
             case "server":
                 self._server.kill()
                 self._server.start()
@@ -216,7 +231,7 @@ class Run:
 
     def _files_are_complete(self) -> bool:
         with headrace.connect(url_of(self._server.address)) as client:
-            counts = {table: client.topic(STREAM, table).messages_count for table in TABLES}
+            counts = {table: client.topic(stream, table).messages_count for table, stream in self._topics.items()}
         return all(self._stored(table) == count for table, count in counts.items())
 
     def _stored(self, table: str) -> int:
@@ -226,15 +241,15 @@ class Run:
             return 0
 
     def _directory_of(self, table: str) -> Path:
-        return self._files / f"stream={STREAM}" / f"topic={table}" / "partition=0"
+        return self._files / f"stream={self._topics[table]}" / f"topic={table}" / "partition=0"
 
     # ---- checks
 
     def _check(self) -> None:
         topics, outcome = Topics(SOURCE), self.outcome
         with headrace.connect(url_of(self._server.address)) as client:
-            for table in TABLES:
-                messages = [Message(one.id, one.payload) for one in client.read(STREAM, table, count=10**9)]
+            for table, stream in self._topics.items():
+                messages = [Message(one.id, one.payload) for one in client.read(stream, table, count=10**9)]
                 topics.add(table, messages)
                 rows = f"SELECT * FROM {table} ORDER BY id"
                 for problem in (
@@ -242,7 +257,10 @@ class Run:
                     copy_problem(self._query("shop", rows), self._query("copy", rows)),
                 ):
                     outcome.problems += [] if problem is None else [f"{table}: {problem}"]
-            others = [topic.name for topic in client.topics(STREAM) if topic.name not in TABLES]
+            streams = dict.fromkeys(self._topics.values())
+            others = [topic.name for stream in streams for topic in client.topics(stream) if topic.name not in TABLES]
         outcome.problems += [f"there are dead letters in {topic}" for topic in others]
         outcome.messages, outcome.repeated = topics.count, topics.repeated
-        outcome.problems += topics.problems(outcome.changes, is_exact=self._variant.is_exact)
+        # Changes before the snapshot come as its rows.
+        changes_count = None if self._variant.has_rows else outcome.changes
+        outcome.problems += topics.problems(changes_count, is_exact=self._variant.is_exact)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.connectors.process import Connectors
 from tests.connectors.soak.variants import LEASE_SECONDS, SOURCE
 
-_KEYS = (SOURCE, "copy", "files")
+_KEYS = (SOURCE, "copy")
 
 
 class Runtimes:

@@ -23,6 +23,7 @@ CHANGES, KILLS = 2000, 4
         Variant(guarantee="at_least_once"),
         Variant(states="topic"),
         Variant(isolation="process"),
+        Variant(streams="two", snapshot="initial"),
         Variant(reading="test_decoding"),
         Variant(states="topic", isolation="process", reading="functions"),
     ],
@@ -44,7 +45,7 @@ def test_a_seed_draws_the_same_variant_again_and_options_come_first() -> None:
     drawn = [Variant.chosen(seed, silent) for seed in range(100)]
     assert drawn == [Variant.chosen(seed, silent) for seed in range(100)]
     assert {one.guarantee for one in drawn} == {"exactly_once"}
-    for name in ("states", "isolation", "reading"):
+    for name in ("states", "isolation", "streams", "snapshot", "reading"):
         assert {getattr(one, name) for one in drawn} == set(CHOICES[name])
     chosen = Variant.chosen(7, argparse.Namespace(**(dict.fromkeys(CHOICES) | {"states": "topic"})))
     assert chosen.is_shared
@@ -71,6 +72,9 @@ def test_repeated_missing_and_late_messages_are_found() -> None:
     repeated = [*in_order, in_order[2]]
     assert problems(repeated, 4) == ["1 messages are repeated"]
     assert problems(repeated, 4, is_exact=False) == []
+    rows = [Message(number, b'{"lsn":null}') for number in (7, 5, 6)]
+    assert problems([*rows, *in_order], 7) == []
+    assert problems([*in_order, *rows], 7) == ["t: 1 messages come before earlier changes"]
     for late in (ids(("0/A", 0), ("0/9", 0)), ids(("0/A", 1), ("0/A", 0))):
         assert problems(late, 2) == ["t: 1 messages come before earlier changes"]
     assert problems([Message(5, b'{"lsn":"0/9"}')], 1) == ["t: messages have ids that no change has"]

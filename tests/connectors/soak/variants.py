@@ -11,14 +11,16 @@ from typing import Final, Literal, Self, TypeAlias
 from tests.connectors.soak.workload import TABLES
 from tests.postgresql import USER, PostgresqlServer
 
-STREAM: Final = "shop"
+STREAMS: Final = ("shop", "warehouse")
 SOURCE: Final = "shop"
 LEASE_SECONDS: Final = 2
-Kind: TypeAlias = Literal["runtime", "server", "database", "worker", "suspension"]
+Kind: TypeAlias = Literal["runtime", "server", "database", "worker", "suspension", "stall"]
 CHOICES: Final = {
     "guarantee": ("exactly_once", "at_least_once"),
     "states": ("file", "topic"),
     "isolation": ("task", "process"),
+    "streams": ("one", "two"),
+    "snapshot": ("never", "initial"),
     "reading": ("replication", "functions", "test_decoding"),
 }
 """Values of each part of a variant; the first one is the default."""
@@ -32,7 +34,11 @@ class Variant:
     states: str = "file"
     """State files of one process, or the topic of a group of two processes that share the connectors."""
     isolation: str = "task"
-    """Connectors beside each other, or each in a process of its own."""
+    """Connectors beside each other, or source and copy in processes of their own."""
+    streams: str = "one"
+    """All topics in one stream, or in two, which a batch is committed in one after the other."""
+    snapshot: str = "never"
+    """Tables that are empty at the start, or that have rows, which are read while others are changed."""
     reading: str = "replication"
     """The replication protocol, SQL functions with `pgoutput`, or SQL functions with `test_decoding`."""
 
@@ -61,8 +67,19 @@ class Variant:
         if self.isolation == "process":
             kinds.append("worker")
         if self.is_shared:
-            kinds.append("suspension")
+            kinds += ["suspension", "stall"]
         return kinds
+
+    @property
+    def has_rows(self) -> bool:
+        """True if there are rows at the start."""
+        return self.snapshot == "initial"
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """Return the stream of each topic, which has the name of its table."""
+        count = 2 if self.streams == "two" else 1
+        return {table: STREAMS[number % count] for number, table in enumerate(TABLES)}
 
     def arguments(self) -> str:
         """Return the options of the command line."""
@@ -71,9 +88,10 @@ class Variant:
     def pipeline(self, database: PostgresqlServer, files: Path) -> str:
         """Pipeline file from the shop to its copy and to files."""
         url = f"postgresql://{USER}@127.0.0.1:{database.port}"
-        topics = ", ".join(f'{{ stream = "{STREAM}", topic = "{table}" }}' for table in TABLES)
+        places = {table: f'{{ stream = "{stream}", topic = "{table}" }}' for table, stream in self.topics.items()}
+        topics = ", ".join(places.values())
         names = ", ".join(f'"public.{table}"' for table in TABLES)
-        routes = "\n".join(f'"public.{table}" = {{ stream = "{STREAM}", topic = "{table}" }}' for table in TABLES)
+        routes = "\n".join(f'"public.{table}" = {place}' for table, place in places.items())
         retries = 'backoff_min = "20 ms"\nbackoff_max = "500 ms"\n'
         isolation = f'isolation = "{self.isolation}"\n'
         reading = {
@@ -85,11 +103,11 @@ class Variant:
         return (
             f'{sharing}[sources.{SOURCE}]\nplugin = "postgres_cdc"\n{isolation}'
             f'[sources.{SOURCE}.settings]\nurl = "{url}/shop"\nslot = "shop"\n{reading}'
-            f'tables = [{names}]\nsnapshot = "never"\nmax_batch = "256 KiB"\n'
+            f'tables = [{names}]\nsnapshot = "{self.snapshot}"\nmax_batch = "256 KiB"\n'
             f'[sources.{SOURCE}.delivery]\nguarantee = "{self.guarantee}"\n{retries}'
             f"[sources.{SOURCE}.routing.by_table]\n{routes}\n"
             f'[sinks.copy]\nplugin = "postgres"\n{isolation}topics = [{topics}]\nlinger = "50 ms"\n'
             f'[sinks.copy.settings]\nurl = "{url}/copy"\nmode = "apply_changes"\n[sinks.copy.delivery]\n{retries}'
-            f'[sinks.files]\nplugin = "parquet"\n{isolation}topics = [{topics}]\nlinger = "1 s"\nbatch_size = 5000\n'
+            f'[sinks.files]\nplugin = "parquet"\ntopics = [{topics}]\nlinger = "1 s"\nbatch_size = 5000\n'
             f'[sinks.files.settings]\npath = "{files}"\n[sinks.files.delivery]\n{retries}'
         )

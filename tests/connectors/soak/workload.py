@@ -14,6 +14,8 @@ LAST_ID = -1
 """Key of the last row of each table."""
 _RETRY_SECONDS = 0.1
 _MOVED = 1_000_000_000
+_FIRST = 5_000_000_000_000
+"""Key before those of rows that exist at the start."""
 
 _TABLE = """CREATE TABLE {} (
     id bigint PRIMARY KEY, n int NOT NULL, note text, at timestamptz NOT NULL DEFAULT '2026-01-01Z', body text NOT NULL
@@ -29,6 +31,17 @@ def create_tables(database: psycopg.Connection[Any], *, is_source: bool) -> None
     if is_source:
         database.execute("CREATE TABLE progress (transactions int NOT NULL, changes int NOT NULL)")
         database.execute("INSERT INTO progress VALUES (0, 0)")
+
+
+def insert_first_rows(database: psycopg.Connection[Any], count: int) -> None:
+    """Insert rows that exist before the source starts."""
+    each = count // len(TABLES) + 1
+    for table in TABLES:
+        database.execute(
+            f"INSERT INTO {table} (id, n, note, body) SELECT {_FIRST} + n, n, 'first', '' "
+            "FROM generate_series(1, %s::int) n",
+            (each,),
+        )
 
 
 class Workload(threading.Thread):

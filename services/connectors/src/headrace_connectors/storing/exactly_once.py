@@ -145,6 +145,8 @@ class ExactlyOnce:
         # Identity of this run, which the progress has once it has taken over.
         self._writer_id = _identity()
         self._held = Staged()
+        # True while records that were held are part of a batch that does not count yet.
+        self._has_held = False
         # The batch whose commit has begun in this run.
         self._open: Pending | None = None
         # True if the file says that a batch is pending which is known to be committed.
@@ -181,6 +183,7 @@ class ExactlyOnce:
                 self._held.add(sent)
                 return 0
             together, self._held = self._held, Staged()
+            self._has_held = bool(together.stages)
             together.add(sent)
             if not together.stages:
                 await self._settled(batch.state)
@@ -200,7 +203,7 @@ class ExactlyOnce:
         self._open = None
         self._state = bytes(pending.state)
         self._progress.batch_id, self._progress.is_owner, self._progress.pending = pending.batch_id, True, None
-        self._is_behind = True
+        self._is_behind, self._has_held = True, False
         return self._delivery.stored(pending.messages_count)
 
     async def discard(self, sent: Staged) -> None:
@@ -212,10 +215,11 @@ class ExactlyOnce:
                 await self._calls.abort_transaction(stream, self._name, self._writer(stream), batch_id, stages)
 
     async def give_up_held(self) -> bool:
-        """Drop the records that wait for a state."""
+        """Drop the records that wait for a state, or were to count with one and do not."""
         held, self._held = self._held, Staged()
+        has_held, self._has_held = self._has_held, False
         await self.discard(held)
-        return bool(held.stages)
+        return has_held or bool(held.stages)
 
     async def rest(self) -> None:
         """Save that the last batch is committed, so that a start need not ask."""
@@ -339,7 +343,8 @@ class ExactlyOnce:
         newest = pending.batch_id if pending is not None and pending.is_committed else progress.batch_id
         if await self._was_committed(before, newest + 1):
             raise StaleState(_STALE.format(name=name, stream=home))
-        is_other = last is not None and last.query_id != before
+        # Its own name is there if the answer of an earlier attempt was lost.
+        is_other = last is not None and last.query_id not in (before, writer)
         if is_other and (last.batch_id > 0 or await self._was_committed(last.query_id, 1)):
             raise StaleState(_STALE.format(name=name, stream=home))
         progress.writer_id = writer

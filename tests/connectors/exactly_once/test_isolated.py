@@ -1,0 +1,72 @@
+"""CON-88: sources in processes of their own write exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.connectors.exactly_once.conftest import Rows, is_suspended
+from tests.connectors.process import Connectors, until
+
+ROOT = Path(__file__).resolve().parents[3]
+POINTS = ("before-transaction-3", "after-transaction-2")
+
+
+def armed(directory: Path, point: str) -> dict[str, str]:
+    """Variables with which the first process of a connector runs into a fault point."""
+    (directory / "sitecustomize.py").write_text(
+        f"import os, sys\nmarker = {str(directory / 'reached')!r}\n"
+        "if 'headrace_connectors.runtime.isolation.child' in sys.orig_argv and not os.path.exists(marker):\n"
+        "    open(marker, 'w').close()\n"
+        f"    sys.path.insert(0, {str(ROOT)!r})\n"
+        f"    from tests.connectors.faults import POINTS\n    POINTS[{point!r}]()\n",
+        encoding="utf-8",
+    )
+    return {"PYTHONPATH": str(directory)}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_its_process_is_killed_at_a_step_and_nothing_is_twice(
+    rows: Rows, connectors: Connectors, tmp_path: Path, point: str
+) -> None:
+    """CON-88: the parent saves its states and starts it again."""
+    connectors.run(rows.pipeline(isolation="process"), environment=armed(tmp_path, point))
+    until(rows.has_slot)
+
+    rows.insert_until(lambda: connectors.status("a")["restarts_count"] > 0)
+    assert (tmp_path / "reached").exists()
+    assert "SIGKILL" in connectors.status("a")["last_error"]
+    rows.stored_once(rows.insert(3))
+    # The parent is killed as well, and another one goes on.
+    connectors.kill()
+    rows.insert(3)
+    connectors.run()
+    rows.stored_once(rows.insert(3))
+
+
+def test_both_processes_are_suspended_and_nothing_is_twice(
+    rows: Rows, pair: tuple[Connectors, Connectors], tmp_path: Path
+) -> None:
+    """CON-88: as a machine that sleeps. The process of the source wakes first, and has lost its lease."""
+    one, two = pair
+    pipeline = rows.pipeline(is_shared=True, isolation="process")
+    one.run(pipeline, environment=armed(tmp_path, "stopped-before-transaction-2"))
+    worker: int = until(lambda: one.status("a").get("process_id") or 0)
+    until(rows.has_slot)
+
+    rows.insert_until(lambda: is_suspended(worker))
+    one.send_signal(signal.SIGSTOP)
+    two.run(pipeline)
+    two.becomes("a", "running")
+    rows.stored_once(rows.insert(3))
+    os.kill(worker, signal.SIGCONT)
+    rows.stored_once(rows.insert(3))
+    one.send_signal(signal.SIGCONT)
+    one.becomes("a", "standby")
+    rows.stored_once(rows.insert(3))
+    two.kill()
+    one.becomes("a", "running")
+    rows.stored_once(rows.insert(3))
