@@ -140,7 +140,7 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
             await try_source(
                 spec,
                 store,
-                Topics(client, spec.settings.topic_defaults).partitions_count,
+                Topics(client, spec.settings.defaults_of).partitions_count,
                 records_max=records_max,
                 seconds=seconds,
             )
