@@ -12,8 +12,12 @@ from typing import Any
 
 from headrace.aio.client import Client
 from headrace.aio.consumer import Consumer
+from headrace.aio.direct import DirectProducer
 from headrace_chassis import directories
 from headrace_connectors import process
+from headrace_connectors.leases.ledger import Configured
+from headrace_connectors.leases.topic import LedgerTopic
+from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.sinks import delta
 from headrace_connectors.sinks.delta import DeltaSink
@@ -172,6 +176,38 @@ def _within_transaction() -> None:
     _before_manifest()
 
 
+def _at_change_of_group(*, is_sent: bool = False, is_read: bool = False) -> Callable[[], None]:
+    """A change of a configuration is about to be sent to the topic of a group, is stored there, or was read back."""
+
+    def arm() -> None:
+        append, send_to = LedgerTopic.append, DirectProducer.send_to
+
+        async def appended(topic: LedgerTopic, entry: Any) -> bool:
+            is_change = isinstance(entry, Configured)
+            if is_change and not is_sent and not is_read:
+                _killed()
+            result = await append(topic, entry)
+            if is_change and is_read:
+                _killed()
+            return result
+
+        async def sent(producer: DirectProducer, stream: str, topic: str, payload: Any, **named: Any) -> Any:
+            result = await send_to(producer, stream, topic, payload, **named)
+            if is_sent and b"configured" in payload:
+                _killed()
+            return result
+
+        LedgerTopic.append = appended  # type: ignore[method-assign]
+        DirectProducer.send_to = sent  # type: ignore[method-assign, assignment]
+
+    return arm
+
+
+def _in_change_of_group() -> None:
+    """The connector with the earlier configuration has ended, and the next one has not begun."""
+    Sharing._change = _killed  # type: ignore[method-assign]
+
+
 _SINKS: Sequence[type[Any]] = (DeltaSink, OpenSearchSink, ParquetSink, PostgresSink, SqliteSink)
 
 POINTS: dict[str, Callable[[], None]] = {
@@ -206,6 +242,10 @@ POINTS: dict[str, Callable[[], None]] = {
         for is_after in (False, True)
         for number in (1, 2, 3, 4)
     },
+    "change-before-sending": _at_change_of_group(),
+    "change-stored": _at_change_of_group(is_sent=True),
+    "change-read": _at_change_of_group(is_read=True),
+    "change-in-effect": _in_change_of_group,
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
     "sink-within-flushing": _within_transaction,

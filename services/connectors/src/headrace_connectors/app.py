@@ -15,7 +15,8 @@ from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
 from headrace_connectors.admission.topics import Topics
 from headrace_connectors.configuration.configurations import Configurations, Spec, Unusable
-from headrace_connectors.configuration.store import VersionStore
+from headrace_connectors.configuration.seen import SeenTables
+from headrace_connectors.configuration.store import GroupVersions, VersionStore
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.http import api
 from headrace_connectors.leases.member import GroupMember
@@ -74,19 +75,30 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
     Raises:
         HeadraceError: The server cannot be reached, or refuses the login.
         StartRefused: The state directory is in use, or an address cannot be bound.
-        ConnectorError: A file with versions of a configuration cannot be understood.
+        ConnectorError: Versions of a configuration cannot be understood, or those of the group cannot be read.
         OSError: The state directory cannot be used.
     """
     life = Lifecycle()
     async with AsyncExitStack() as stack:
         client, member, store = await _opened(stack, pipeline)
-        versions = VersionStore(pipeline.state_directory / "configuration")
-        configurations = Configurations(pipeline.definitions, pipeline.http.configuration, versions)
-        supervisor = Supervisor(_connector(one, pipeline.server, client, store) for one in configurations.open())
+        configurations, specs = await _configurations(pipeline, member)
+        supervisor = Supervisor(_connector(one, pipeline.server, client, store) for one in specs)
+        seconds = pipeline.runtime.stop_timeout.seconds
+        sharing = None
+        if member is not None:
+
+            def successor(key: str) -> Connector | None:
+                spec = configurations.successor(key)
+                return None if spec is None else _connector(spec, pipeline.server, client, store)
+
+            sharing = Sharing(member, supervisor, configurations.outdated, successor)
 
         async def apply(key: str, spec: Spec | None) -> None:
-            successor = None if spec is None else _connector(spec, pipeline.server, client, store)
-            await supervisor.replace(key, successor, pipeline.runtime.stop_timeout.seconds)
+            if sharing is not None:
+                await sharing.applied(key, seconds)
+            else:
+                successor = None if spec is None else _connector(spec, pipeline.server, client, store)
+                await supervisor.replace(key, successor, seconds)
 
         history = History(lambda: supervisor.connectors, time.monotonic)
         await stack.enter_async_context(life.essential(history.run(), "history"))
@@ -102,12 +114,11 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
                 metrics=registry(collector),
             )
         )
-        seconds = pipeline.runtime.stop_timeout.seconds
-        if member is None:
+        if member is None or sharing is None:
             supervisor.start()
             stack.push_async_callback(_stopped, supervisor, seconds)
         else:
-            await stack.enter_async_context(_shared(member, supervisor, life, seconds))
+            await stack.enter_async_context(_shared(member, sharing, life, seconds))
         with life.running():
             yield RunningConnectors(pipeline, supervisor, address, life)
 
@@ -129,7 +140,7 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
             await try_source(
                 spec,
                 store,
-                Topics(client, spec.settings.topic_defaults).partitions_count,
+                Topics(client, spec.settings.defaults_of).partitions_count,
                 records_max=records_max,
                 seconds=seconds,
             )
@@ -178,18 +189,26 @@ async def _opened(stack: AsyncExitStack, pipeline: Pipeline) -> tuple[aio.Client
     seconds = sharing.lease.seconds
     topic = LedgerTopic(client, sharing.stream, sharing.group, timeout=seconds / 3)
     await stack.enter_async_context(topic.opened())
-    sources = [spec.key for spec in pipeline.sources.values() if spec.settings.enabled]
-    sinks = [spec.key for spec in pipeline.sinks.values() if spec.settings.enabled]
-    member = GroupMember(topic, lease_seconds=seconds, connectors=[*sources, *sinks])
+    member = GroupMember(topic, lease_seconds=seconds)
     return client, member, TopicStates(member, StateStore.unlocked(pipeline.state_directory))
 
 
+async def _configurations(
+    pipeline: Pipeline, member: GroupMember | None
+) -> tuple[Configurations, list[Spec | Unusable]]:
+    """Return the configurations, and those of the connectors to run."""
+    settings, directory = pipeline.http.configuration, pipeline.state_directory
+    if member is None or not settings.enabled:
+        configurations = Configurations(pipeline.definitions, settings, VersionStore(directory / "configuration"))
+        return configurations, configurations.open()
+    seen = SeenTables(directory, str(pipeline.sharing.group), pipeline.file)
+    configurations = Configurations(pipeline.definitions, settings, GroupVersions(member), seen)
+    return configurations, await configurations.open_shared()
+
+
 @asynccontextmanager
-async def _shared(
-    member: GroupMember, supervisor: Supervisor, life: Lifecycle, stop_seconds: float
-) -> AsyncIterator[None]:
+async def _shared(member: GroupMember, sharing: Sharing, life: Lifecycle, stop_seconds: float) -> AsyncIterator[None]:
     """Share the connectors with the group for the duration of an ``async with`` block; leave it at the end."""
-    sharing = Sharing(member, [one for one in supervisor.connectors if one.is_enabled])
     async with life.essential(member.renewing(), "leases"):
         async with life.essential(sharing.working(), "sharing"):
             yield

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 import msgspec
 
 Kind = Literal["sources", "sinks", "mappings"]
 """Table of the pipeline file that a definition belongs to."""
+Family = Literal["connectors", "mappings"]
+"""Namespace of a name: sources and sinks share theirs."""
+FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 Origin = Literal["file", "http"]
 VERSIONS_MAX: Final = 1000
 """Versions that are kept; the oldest ones are dropped, except the active one."""
@@ -46,6 +49,27 @@ class Activation(msgspec.Struct, frozen=True):
     comment: str
 
 
+class NewVersion(msgspec.Struct, tag="version", frozen=True):
+    """Change that makes a version, and puts it into effect."""
+
+    at: datetime
+    author: Author
+    origin: Origin
+    kind: Kind
+    definition: dict[str, Any] | None
+
+
+class Selection(msgspec.Struct, tag="selection", frozen=True):
+    """Change that puts a version into effect which is there."""
+
+    at: datetime
+    author: Author
+    number: int
+
+
+LogChange: TypeAlias = NewVersion | Selection
+
+
 class VersionLog(msgspec.Struct, frozen=True):
     """All versions of one connector or mapping. Changes return a new log."""
 
@@ -78,6 +102,15 @@ class VersionLog(msgspec.Struct, frozen=True):
         """Return a version; None: there is none with this number."""
         return next((one for one in self.versions if one.number == number), None)
 
+    def after(self, change: LogChange) -> Self | None:
+        """Return the log with a change; None: the version that it selects is not there."""
+        match change:
+            case NewVersion():
+                return self.changed(change.at, change.author, change.origin, change.kind, change.definition)
+            case Selection():
+                is_there = self.find(change.number) is not None
+                return self.activated(change.at, change.author, change.number) if is_there else None
+
     def changed(
         self, at: datetime, author: Author, origin: Origin, kind: Kind, definition: Mapping[str, Any] | None
     ) -> Self:
@@ -100,4 +133,21 @@ class VersionLog(msgspec.Struct, frozen=True):
             epoch=self.epoch + 1,
             versions=tuple(one for one in self.versions if one.number > oldest or one.number in pinned),
             activations=(*self.activations, activation)[-VERSIONS_MAX:],
+        )
+
+    def bounded(self, versions_max: int, bytes_max: int) -> Self:
+        """Return the log with the newest versions alone: at most so many, with definitions of at most so many bytes.
+
+        The active one, the one that was active before and the newest one of the file stay in any case.
+        """
+        pinned = {one.number for one in (self.active, self.previous, self.newest_of_file) if one is not None}
+        kept: list[Version] = []
+        size_bytes = 0
+        for version in reversed(self.versions):
+            size_bytes += len(msgspec.json.encode(version.definition))
+            is_within = len(kept) < versions_max and size_bytes <= bytes_max
+            if is_within or version.number in pinned:
+                kept.append(version)
+        return msgspec.structs.replace(
+            self, versions=tuple(reversed(kept)), activations=self.activations[-versions_max:]
         )

@@ -19,15 +19,18 @@ class Topics:
 
     Args:
         client: A client whose user may create them.
-        defaults: Properties of topics that are created.
+        defaults_of: Return the properties of a topic that is created, by stream and topic.
         on_ready: Receives the seconds that it took.
     """
 
     def __init__(
-        self, client: Client, defaults: TopicDefaults, on_ready: Callable[[float], object] = lambda _seconds: None
+        self,
+        client: Client,
+        defaults_of: Callable[[str, str], TopicDefaults],
+        on_ready: Callable[[float], object] = lambda _seconds: None,
     ) -> None:
         self._client = client
-        self._defaults = defaults
+        self._defaults_of = defaults_of
         self._on_ready = on_ready
 
     async def partitions_count(self, name: Name) -> int | None:
@@ -41,7 +44,7 @@ class Topics:
         try:
             return (await self._client.topic(stream, topic)).partitions_count
         except NotFound:
-            if self._defaults.create:
+            if self._defaults_of(stream, topic).create:
                 return None
             raise NotCreated(
                 f"{stream}/{topic} does not exist, and topic_defaults.create is false: create it, or set it to true"
@@ -62,7 +65,7 @@ class Topics:
         return count
 
     async def _create(self, stream: str, topic: str) -> int:
-        defaults = self._defaults
+        defaults = self._defaults_of(stream, topic)
         with contextlib.suppress(AlreadyExists):
             await self._client.create_stream(stream)
         with contextlib.suppress(AlreadyExists):

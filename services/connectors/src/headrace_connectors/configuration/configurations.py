@@ -13,13 +13,30 @@ from typing import Any, Final
 
 import msgspec
 
-from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, WrongKind
+from headrace_connectors.configuration.errors import (
+    ChangedAtOnce,
+    ChangedMeanwhile,
+    NotChangeable,
+    NotFound,
+    WrongKind,
+)
 from headrace_connectors.configuration.limits import Limits, variables_in
-from headrace_connectors.configuration.store import Family, VersionStore
+from headrace_connectors.configuration.seen import SeenTables, digest
+from headrace_connectors.configuration.store import LocalVersions, Versions, VersionStore
 from headrace_connectors.pipeline_file.models import ConfigurationSettings, TableDestination
 from headrace_connectors.pipeline_file.pipeline import Definitions, SinkSpec, SourceSpec
 from headrace_connectors.pipeline_file.secrets import redacted, written_out
-from headrace_connectors.versions import Author, Kind, Version, VersionLog
+from headrace_connectors.versions import (
+    FAMILIES,
+    Author,
+    Family,
+    Kind,
+    LogChange,
+    NewVersion,
+    Selection,
+    Version,
+    VersionLog,
+)
 from headrace_settings import Problem, SettingsError
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -60,7 +77,8 @@ class Configurations:
     Args:
         definitions: The pipeline file.
         settings: Kinds of changes that are accepted.
-        store: Files of the versions.
+        store: Storage of the versions, if changes are accepted.
+        seen: Tables of the last start on this machine, if other processes share the versions.
         clock: Time of changes.
     """
 
@@ -68,11 +86,13 @@ class Configurations:
         self,
         definitions: Definitions,
         settings: ConfigurationSettings,
-        store: VersionStore,
+        store: Versions,
+        seen: SeenTables | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._definitions = definitions
-        self._store = store
+        self._store: Versions = store if settings.enabled else LocalVersions()
+        self._seen = seen
         self._clock = clock
         self._is_enabled = settings.enabled
         of_file = (definitions.tables(kind) for kind in ("sources", "sinks", "mappings"))
@@ -82,10 +102,18 @@ class Configurations:
             None if directory is None else definitions.file.absolute().parent / Path(directory).expanduser(),
             settings.plugins,
         )
-        self._logs: dict[Family, dict[str, VersionLog]] = {"connectors": {}, "mappings": {}}
-        self._mappings: dict[str, Mapping[str, TableDestination]] = {}
+        self._tables: dict[Family, dict[str, tuple[Kind, dict[str, Any]]]] = {
+            "connectors": self._tables_of("sources", "sinks"),
+            "mappings": self._tables_of("mappings"),
+        }
+        self._mappings: dict[str, tuple[int, Mapping[str, TableDestination] | None]] = {}
+        """Mappings with the epochs that they belong to; None: it is not valid."""
+        self._in_effect: dict[str, int] = {}
         # One change at a time: each is checked against the state that it changes.
         self._changing = asyncio.Lock()
+
+    def _tables_of(self, *kinds: Kind) -> dict[str, tuple[Kind, dict[str, Any]]]:
+        return {key: (kind, _plain(table)) for kind in kinds for key, table in self._definitions.tables(kind).items()}
 
     def open(self) -> list[Spec | Unusable]:
         """Read the versions, note what has changed in the pipeline file, and return the connectors to run.
@@ -94,41 +122,84 @@ class Configurations:
             ConnectorError: A file cannot be understood.
             OSError: The directory cannot be used.
         """
-        for family in self._logs:
-            if self._is_enabled:
-                self._logs[family] = self._store.load(family)
-        self._note_file("connectors", ("sources", "sinks"))
-        self._note_file("mappings", ("mappings",))
-        for name, log in self._logs["mappings"].items():
-            if (active := log.active) is not None and active.definition is not None:
+        store = self._store
+        if isinstance(store, VersionStore):
+            store.load()
+        if not isinstance(store, LocalVersions):
+            raise AssertionError("versions of a group are opened with open_shared")
+        for family, log, change in self._changes_of_file():
+            store.put_now(family, log, change)
+        return self._connectors()
+
+    async def open_shared(self) -> list[Spec | Unusable]:
+        """Do as `open`, with versions that other processes use at the same time.
+
+        Raises:
+            ConnectorError: They cannot be read or changed now, or have no space for the file.
+            OSError: The tables of this start cannot be remembered.
+        """
+        await self._store.catch_up()
+        while changes := self._changes_of_file():
+            for family, log, change in changes:
                 try:
-                    self._mappings[name] = self._accepted(name, active)
-                except SettingsError as error:
-                    _log.error("the mapping %s is not valid any more: %s", name, error)
-        found = [self._opened(key, log.active) for key, log in self._logs["connectors"].items()]
+                    await self._store.put(family, log, change)
+                except ChangedMeanwhile:
+                    # Another process starts with the same file, or a change has come: look again.
+                    break
+        if self._seen is not None:
+            self._seen.save(
+                {family: {key: digest(one) for key, one in tables.items()} for family, tables in self._tables.items()}
+            )
+        return self._connectors()
+
+    def _changes_of_file(self) -> list[tuple[Family, VersionLog, LogChange]]:
+        found: list[tuple[Family, VersionLog, LogChange]] = []
+        for family in FAMILIES:
+            logs, tables = self._store.logs(family), self._tables[family]
+            for key in (*tables, *(key for key in logs if key not in tables)):
+                log = logs.get(key, VersionLog(key))
+                if (change := self._change_of_file(family, log, tables.get(key))) is not None:
+                    found.append((family, log, change))
+        return found
+
+    def _change_of_file(
+        self, family: Family, log: VersionLog, entry: tuple[Kind, dict[str, Any]] | None
+    ) -> LogChange | None:
+        before, seen = log.newest_of_file, self._seen
+        if entry is None:
+            is_gone = before is not None and before.definition is not None
+            if before is None or not is_gone or (seen is not None and seen.never_had(family, log.key)):
+                return None
+            author = Author(_FILE_AUTHOR, "removed from the file")
+            return NewVersion(self._clock(), author, "file", before.kind, None)
+        if before is not None and (
+            (before.kind, before.definition) == entry or (seen is not None and seen.has(family, log.key, digest(entry)))
+        ):
+            return None
+        author = Author(_FILE_AUTHOR, f"from {self._definitions.file.name}")
+        return NewVersion(self._clock(), author, "file", *entry)
+
+    def _connectors(self) -> list[Spec | Unusable]:
+        logs = self._store.logs("connectors")
+        # In the order of the file, then those of HTTP alone.
+        ordered = [*self._tables["connectors"], *(key for key in logs if key not in self._tables["connectors"])]
+        found = [self.successor(key) for key in ordered]
+        for name in self._store.logs("mappings"):
+            self._mapping(name)
         return [one for one in found if one is not None]
 
-    def _note_file(self, family: Family, kinds: tuple[Kind, ...]) -> None:
-        tables = {key: (kind, _plain(table)) for kind in kinds for key, table in self._definitions.tables(kind).items()}
-        logs = self._logs[family]
-        # In the order of the file, then those of HTTP alone.
-        ordered = {key: logs.get(key, VersionLog(key)) for key in (*tables, *logs)}
-        for key, log in ordered.items():
-            before = log.newest_of_file
-            if key in tables:
-                kind, table = tables[key]
-                if before is None or (before.kind, before.definition) != (kind, table):
-                    ordered[key] = self._noted(family, log, kind, table)
-            elif before is not None and before.definition is not None:
-                ordered[key] = self._noted(family, log, before.kind, None)
-        self._logs[family] = ordered
+    # ---- what other processes change
 
-    def _noted(self, family: Family, log: VersionLog, kind: Kind, table: dict[str, Any] | None) -> VersionLog:
-        comment = f"from {self._definitions.file.name}" if table is not None else "removed from the file"
-        changed = log.changed(self._clock(), Author(_FILE_AUTHOR, comment), "file", kind, table)
-        if self._is_enabled:
-            self._store.save_now(family, changed)
-        return changed
+    def outdated(self) -> list[str]:
+        """Return the connectors that have another configuration than the one that was put into effect here."""
+        logs = self._store.logs("connectors")
+        return [key for key, log in logs.items() if log.epoch != self._in_effect.get(key, 0)]
+
+    def successor(self, key: str) -> Spec | Unusable | None:
+        """Return the active configuration of a connector, which is put into effect; None: it is deleted."""
+        log = self._store.logs("connectors")[key]
+        self._in_effect[key] = log.epoch
+        return self._opened(key, log.active)
 
     def _opened(self, key: str, active: Version | None) -> Spec | Unusable | None:
         if active is None or active.definition is None:
@@ -147,15 +218,23 @@ class Configurations:
         """True if changes over HTTP are accepted."""
         return self._is_enabled
 
+    async def catch_up(self) -> None:
+        """Read what other processes have changed.
+
+        Raises:
+            Unavailable: It cannot be read now.
+        """
+        await self._store.catch_up()
+
     def log(self, family: Family, key: str) -> VersionLog:
         """Return the versions of a connector or mapping.
 
         Raises:
             NotFound: There was never one.
         """
-        found = self._logs[family].get(key)
+        found = self._store.logs(family).get(key)
         if found is None:
-            known = ", ".join(key for key, log in self._logs[family].items() if _exists(log)) or "none"
+            known = ", ".join(key for key, log in self._store.logs(family).items() if _exists(log)) or "none"
             raise NotFound(f"there is no {family.removesuffix('s')} {key!r}; there are: {known}")
         return found
 
@@ -165,16 +244,35 @@ class Configurations:
         Raises:
             NotFound: There is none.
         """
-        found = self._mappings.get(name)
+        found = self._mapping(name)
         if found is None:
-            known = ", ".join(sorted(self._mappings)) or "none"
+            known = ", ".join(self.mapping_names) or "none"
             raise NotFound(f"there is no mapping {name!r} of {self._definitions.file}; there are: {known}")
-        return found, self._logs["mappings"][name]
+        return found, self._store.logs("mappings")[name]
 
     @property
     def mapping_names(self) -> list[str]:
         """Names of the mappings in effect."""
-        return sorted(self._mappings)
+        return sorted(name for name in self._store.logs("mappings") if self._mapping(name) is not None)
+
+    def _mapping(self, name: str) -> Mapping[str, TableDestination] | None:
+        log = self._store.logs("mappings").get(name)
+        if log is None:
+            return None
+        known = self._mappings.get(name)
+        if known is None or known[0] != log.epoch:
+            known = self._mappings[name] = (log.epoch, self._mapping_of(name, log.active))
+        return known[1]
+
+    def _mapping_of(self, name: str, active: Version | None) -> Mapping[str, TableDestination] | None:
+        if active is None or active.definition is None:
+            return None
+        try:
+            found: Mapping[str, TableDestination] = self._accepted(name, active)
+        except SettingsError as error:
+            _log.error("the mapping %s is not valid any more: %s", name, error)
+            return None
+        return found
 
     def shown(self, version: Version) -> dict[str, Any] | None:
         """Return the definition of a version without secrets; None: a deletion."""
@@ -209,16 +307,18 @@ class Configurations:
         Raises:
             NotChangeable: Changes are not accepted.
             ChangedMeanwhile: The state is another one.
+            ChangedAtOnce: Another process has changed it at the same time.
+            Unavailable: It is not known whether it has changed.
             WrongKind: The name is taken by a connector of the other kind.
             SettingsError: Everything that is wrong in it; nothing has changed.
             OSError: It cannot be stored; nothing has changed.
         """
         async with self._changing:
+            await self._store.catch_up()
             log = self._changeable(_family(kind), key, condition)
             checked = self._checked(kind, key, definition)
-            return await self._put(
-                log.changed(self._clock(), author, "http", kind, _plain(definition)), kind, checked, apply
-            )
+            change = NewVersion(self._clock(), author, "http", kind, _plain(definition))
+            return await self._put(log, change, condition, kind, checked, apply)
 
     async def activate(
         self, family: Family, key: str, number: int, author: Author, condition: Condition, apply: Apply
@@ -229,6 +329,7 @@ class Configurations:
             NotFound: There is no such version.
         """
         async with self._changing:
+            await self._store.catch_up()
             self.log(family, key)
             log = self._changeable(family, key, condition)
             version = log.find(number)
@@ -236,7 +337,8 @@ class Configurations:
                 numbers = f"{log.versions[0].number} to {log.last_number}" if log.versions else "none"
                 raise NotFound(f"{key} has no version {number}; there are: {numbers}")
             checked = None if version.definition is None else self._accepted(key, version)
-            return await self._put(log.activated(self._clock(), author, number), version.kind, checked, apply)
+            change = Selection(self._clock(), author, number)
+            return await self._put(log, change, condition, version.kind, checked, apply)
 
     async def delete(self, family: Family, key: str, author: Author, condition: Condition, apply: Apply) -> VersionLog:
         """Delete a connector or mapping; its versions stay, and can be put into effect again. Errors as of `change`.
@@ -245,14 +347,14 @@ class Configurations:
             NotFound: There is no such connector or mapping.
         """
         async with self._changing:
+            await self._store.catch_up()
             log = self.log(family, key)
             active = log.active
             if active is None or active.definition is None:
                 raise NotFound(f"{key} is deleted already")
             log = self._changeable(family, key, condition)
-            return await self._put(
-                log.changed(self._clock(), author, "http", active.kind, None), active.kind, None, apply
-            )
+            change = NewVersion(self._clock(), author, "http", active.kind, None)
+            return await self._put(log, change, condition, active.kind, None, apply)
 
     def _changeable(self, family: Family, key: str, condition: Condition) -> VersionLog:
         if not self._is_enabled:
@@ -260,7 +362,7 @@ class Configurations:
                 "changes over HTTP are not accepted: set http.configuration.enabled in "
                 f"{self._definitions.file}, or change the file and restart the connectors"
             )
-        log = self._logs[family].get(key, VersionLog(key))
+        log = self._store.logs(family).get(key, VersionLog(key))
         present = log.epoch if _exists(log) else 0
         if condition.epoch is not None and condition.epoch not in (present, log.epoch):
             raise ChangedMeanwhile(
@@ -275,7 +377,7 @@ class Configurations:
                 f'{key!r} is not a name: 1 to 100 letters, digits, "_", "." and "-", not beginning with "." or "-"'
             )
             raise SettingsError([Problem(kind, problem)])
-        active = log.active if (log := self._logs[_family(kind)].get(key)) is not None else None
+        active = log.active if (log := self._store.logs(_family(kind)).get(key)) is not None else None
         if active is not None and active.definition is not None and active.kind != kind:
             raise WrongKind(f"{key} is in {active.kind}, and not in {kind}: choose another name, or delete it first")
         problems = [
@@ -288,8 +390,10 @@ class Configurations:
 
     def _accepted(self, key: str, version: Version) -> Any:
         definition = version.definition or {}
-        if version.origin == "http":
-            # The pipeline file may allow less than when the version was made.
+        own = self._tables[_family(version.kind)].get(key)
+        is_of_file = version.origin == "file" and (self._seen is None or own == (version.kind, definition))
+        if not is_of_file:
+            # The pipeline file may allow less than when the version was made, or than the file of another machine.
             problems = self._limits.problems(version.kind, key, definition, self._definitions.plugins)
             if problems:
                 raise SettingsError(problems)
@@ -302,17 +406,19 @@ class Configurations:
             raise SettingsError([Problem(f"mappings.{key}", "is empty: it would route no record; delete it instead")])
         return self._definitions.mapping(key, definition)
 
-    async def _put(self, log: VersionLog, kind: Kind, checked: Any, apply: Apply) -> VersionLog:
+    async def _put(
+        self, log: VersionLog, change: LogChange, condition: Condition, kind: Kind, checked: Any, apply: Apply
+    ) -> VersionLog:
         family = _family(kind)
-        await self._store.save(family, log)
-        self._logs[family][log.key] = log
+        try:
+            changed = await self._store.put(family, log, change)
+        except ChangedMeanwhile as error:
+            if condition.epoch is None:
+                raise ChangedAtOnce(str(error)) from error
+            raise
         if family == "connectors":
             await apply(log.key, checked)
-        elif checked is None:
-            self._mappings.pop(log.key, None)
-        else:
-            self._mappings[log.key] = checked
-        return log
+        return changed
 
 
 def _family(kind: Kind) -> Family:

@@ -29,3 +29,15 @@ class WrongKind(ConnectorError):
     """The name is taken by a connector of the other kind."""
 
     code: ClassVar[str] = "wrong_kind"
+
+
+class ChangedAtOnce(ConnectorError):
+    """Another process has changed the same at the same time."""
+
+    code: ClassVar[str] = "changed_at_once"
+
+
+class TooLarge(ConnectorError):
+    """The topic of the group has no space for the change."""
+
+    code: ClassVar[str] = "too_large"

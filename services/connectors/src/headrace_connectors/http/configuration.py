@@ -22,8 +22,7 @@ from aiohttp import web
 
 from headrace_connectors.configuration.configurations import ANY_STATE, Apply, Condition, Configurations
 from headrace_connectors.configuration.errors import ChangedMeanwhile, NotFound
-from headrace_connectors.configuration.store import Family
-from headrace_connectors.versions import Author, Kind, VersionLog
+from headrace_connectors.versions import Author, Family, Kind, VersionLog
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 AUTHOR: Final = "Headrace-Author"
@@ -112,6 +111,10 @@ class ConfigurationCalls:
         log = await self._all.delete(family, request.match_info["key"], author, _condition(request), self._apply)
         return self.answer(log)
 
+    async def catch_up(self) -> None:
+        """Read what other processes have changed, so that an ETag is that of the newest state."""
+        await self._all.catch_up()
+
     def log(self, request: web.Request, family: Family) -> VersionLog:
         """Return the versions of the connector or mapping of a request."""
         return self._all.log(family, request.match_info["key"])
@@ -160,10 +163,12 @@ class _Family:
         ]
 
     async def versions(self, request: web.Request) -> web.Response:
+        await self._calls.catch_up()
         return self._calls.answer(self._calls.log(request, self._family))
 
     async def change(self, request: web.Request) -> web.Response:
         change = await _body(request, _Change)
+        await self._calls.catch_up()
         kind = self._kind(request, change)
         return await self._calls.changed(request, kind, change.definition, change.comment, request.query.get("check"))
 
@@ -184,6 +189,7 @@ class _Family:
         return await self._calls.activated(request, self._family, int(request.match_info["number"]))
 
     async def roll_back(self, request: web.Request) -> web.Response:
+        await self._calls.catch_up()
         log = self._calls.log(request, self._family)
         if (previous := log.previous) is None:
             raise NotFound(f"{log.key} has no earlier active version to go back to")

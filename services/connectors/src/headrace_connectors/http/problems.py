@@ -14,7 +14,13 @@ from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Problem, SettingsError
 
 _OPEN: Final = ("/live", "/health")
-_STATUSES: Final = {"not_found": 404, "not_changeable": 403, "changed_meanwhile": 412}
+_STATUSES: Final = {
+    "not_found": 404,
+    "not_changeable": 403,
+    "changed_meanwhile": 412,
+    "too_large": 413,
+    "unavailable": 503,
+}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -34,8 +34,10 @@ def changes(ledger: Ledger, me: str, live: Collection[str]) -> Changes:
     free = [name for name in sorted(listed[me]) if (lease := ledger.leases.get(name)) is None or lease.owner is None]
     claims: list[str] = []
     for name in free:
-        is_mine_alone = not any(name in listed[member] for member in live if member != me)
-        if is_mine_alone or len(mine) + len(claims) < quotas[me]:
+        able = [member for member in live if name in listed[member]]
+        # Members that can run it have no room: the rest of the quotas is with members that can run others only.
+        is_left = all(held[member] >= quotas[member] for member in able)
+        if len(mine) + len(claims) < quotas[me] or (is_left and me == min(able, key=lambda one: (held[one], one))):
             claims.append(name)
     needing = [member for member in live if member != me and held[member] < quotas[member]]
     movable = [name for name in sorted(mine) if any(name in listed[member] for member in needing)]

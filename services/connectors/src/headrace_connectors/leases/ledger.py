@@ -16,10 +16,16 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from headrace_connectors.versions import FAMILIES, Family, LogChange, VersionLog
+
 NO_FENCE: Final = -1
 """Fence of a connector that no process has ever run."""
-FORMAT: Final = 1
-"""Version of the entries."""
+FORMATS: Final = (1, 2)
+"""Versions of snapshots that this release reads: 1 has no configurations."""
+VERSIONS_MAX: Final = 100
+"""Versions of one connector or mapping that are kept."""
+VERSION_BYTES_MAX: Final = 256 << 10
+"""Bytes of the definitions of these versions; the ones in effect are kept in any case."""
 
 
 class Renewal(msgspec.Struct, tag="renewal", frozen=True):
@@ -75,6 +81,17 @@ class Saved(msgspec.Struct, tag="saved", frozen=True):
     state: bytes
 
 
+class Configured(msgspec.Struct, tag="configured", frozen=True):
+    """A change of the configuration of a connector or mapping. It counts if no other one came before it."""
+
+    family: Family
+    key: str
+    after: int
+    """Epoch of the versions that the writer knew; 0 if there were none."""
+    change: bytes
+    """The change as JSON: numbers of definitions may have any size."""
+
+
 class Member(msgspec.Struct, frozen=True):
     """A process of the group."""
 
@@ -106,10 +123,12 @@ class Snapshot(msgspec.Struct, tag="snapshot", frozen=True):
     members: dict[str, Member]
     leases: dict[str, Lease]
     states: dict[str, SavedState]
-    format: int = FORMAT
+    format: int = FORMATS[0]
+    versions: dict[Family, list[bytes]] = {}
+    """Versions of connectors and mappings, each log as JSON."""
 
 
-Entry: TypeAlias = Renewal | Silence | Leaving | Claim | Release | Saved | Snapshot
+Entry: TypeAlias = Renewal | Silence | Leaving | Claim | Release | Saved | Configured | Snapshot
 
 
 class Ledger:
@@ -119,6 +138,7 @@ class Ledger:
         self.members: dict[str, Member] = {}
         self.leases: dict[str, Lease] = {}
         self.states: dict[str, SavedState] = {}
+        self.versions: dict[Family, dict[str, VersionLog]] = {family: {} for family in FAMILIES}
         self.next_offset = 0
         """Offset after the last entry that was applied."""
 
@@ -146,6 +166,8 @@ class Ledger:
                     return False
                 self.states[entry.connector] = SavedState(entry.plugin, entry.state)
                 return True
+            case Configured():
+                return self._configured(entry)
             case Snapshot():
                 return True
 
@@ -164,16 +186,48 @@ class Ledger:
 
     def snapshot(self) -> Snapshot:
         """Return the ledger as an entry."""
-        return Snapshot(self.next_offset, dict(self.members), dict(self.leases), dict(self.states))
+        versions = {
+            family: [msgspec.json.encode(log) for log in logs.values()]
+            for family, logs in self.versions.items()
+            if logs
+        }
+        return Snapshot(
+            self.next_offset,
+            dict(self.members),
+            dict(self.leases),
+            dict(self.states),
+            FORMATS[1] if versions else FORMATS[0],
+            versions,
+        )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Continue after a snapshot."""
+        """Continue after a snapshot.
+
+        Raises:
+            msgspec.MsgspecError: It is of another version.
+        """
         self.members, self.leases, self.states = (
             dict(snapshot.members),
             dict(snapshot.leases),
             dict(snapshot.states),
         )
+        for family in FAMILIES:
+            logs = [msgspec.json.decode(one, type=VersionLog) for one in snapshot.versions.get(family, ())]
+            self.versions[family] = {log.key: log for log in logs}
         self.next_offset = snapshot.next_offset
+
+    def _configured(self, entry: Configured) -> bool:
+        logs = self.versions[entry.family]
+        log = logs.get(entry.key, VersionLog(entry.key))
+        try:
+            changed = log.after(_CHANGES.decode(entry.change)) if log.epoch == entry.after else None
+        except msgspec.MsgspecError:
+            # Of another release: all processes leave it out alike.
+            return False
+        if changed is None:
+            return False
+        logs[entry.key] = changed.bounded(VERSIONS_MAX, VERSION_BYTES_MAX)
+        return True
 
     def _claimed(self, offset: int, claim: Claim) -> bool:
         lease = self.leases.get(claim.connector, Lease(None, NO_FENCE))
@@ -191,6 +245,11 @@ class Ledger:
         return True
 
 
+def encode_change(change: LogChange) -> bytes:
+    """Return a change of versions as it is in an entry."""
+    return msgspec.json.encode(change)
+
+
 def encode(entry: Entry) -> bytes:
     """Return an entry as the payload of a message."""
     return msgspec.msgpack.encode(entry)
@@ -206,3 +265,4 @@ def decode(payload: bytes) -> Entry:
 
 
 _DECODER: Final[msgspec.msgpack.Decoder[Entry]] = msgspec.msgpack.Decoder(Entry)
+_CHANGES: Final[msgspec.json.Decoder[LogChange]] = msgspec.json.Decoder(LogChange)

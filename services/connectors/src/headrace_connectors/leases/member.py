@@ -13,8 +13,20 @@ from typing import Final, NoReturn, Protocol
 
 from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.leases.balance import Changes, changes
-from headrace_connectors.leases.ledger import Claim, Leaving, Member, Release, Renewal, Saved, SavedState, Silence
+from headrace_connectors.leases.ledger import (
+    Claim,
+    Configured,
+    Leaving,
+    Member,
+    Release,
+    Renewal,
+    Saved,
+    SavedState,
+    Silence,
+    encode_change,
+)
 from headrace_connectors.leases.topic import LedgerTopic
+from headrace_connectors.versions import Family, LogChange, VersionLog
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +65,7 @@ class GroupMember:
     Args:
         topic: The ledger.
         lease_seconds: Time for which a lease is valid after it was renewed.
-        connectors: Connectors that this process can run.
+        connectors: Connectors that this process can run; `offer` changes them.
         clock: A monotonic clock, in seconds.
     """
 
@@ -62,7 +74,7 @@ class GroupMember:
         topic: LedgerTopic,
         *,
         lease_seconds: float,
-        connectors: Sequence[str],
+        connectors: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.id = secrets.token_hex(8)
@@ -111,7 +123,22 @@ class GroupMember:
         owner = None if lease is None or lease.owner is None else self._topic.ledger.members.get(lease.owner)
         return None if owner is None else owner.renewal.name
 
+    @property
+    def held(self) -> Sequence[str]:
+        """Connectors whose leases the ledger gives to this process."""
+        return list(self._topic.ledger.held_by(self.id))
+
     # ---- what it does
+
+    def offer(self, connectors: Sequence[str]) -> None:
+        """Change the connectors that this process can run; others know it after the next renewal."""
+        self._connectors = tuple(connectors)
+
+    @property
+    def is_offer_new(self) -> bool:
+        """True if others do not know yet what this process can run."""
+        member = self._topic.ledger.members.get(self.id)
+        return member is not None and member.renewal.connectors != self._connectors
 
     async def renew(self) -> None:
         """Renew the leases. They count from before the entry was sent, and once it was read back.
@@ -121,7 +148,8 @@ class GroupMember:
         """
         before = self._clock()
         await self._topic.append(Renewal(self.id, self.name, self.lease_seconds, self._connectors))
-        self._renewed_at = before
+        # Several may be on their way at a time.
+        self._renewed_at = max(before, self._renewed_at)
 
     async def renewing(self) -> NoReturn:
         """Renew the leases again and again, until cancelled."""
@@ -201,6 +229,28 @@ class GroupMember:
         """
         if self._topic.is_long and self.id == min(self._topic.ledger.members, default=""):
             await self._topic.shorten()
+
+    # ---- configurations
+
+    def versions(self, family: Family) -> Mapping[str, VersionLog]:
+        """Return the versions of all connectors or mappings, as far as this process has read."""
+        return self._topic.ledger.versions[family]
+
+    async def configure(self, family: Family, log: VersionLog, change: LogChange) -> bool:
+        """Change versions that are still as they are known here; return False if another change came before.
+
+        Raises:
+            Unavailable: It is not known whether it took effect.
+        """
+        entry = Configured(family, log.key, log.epoch, encode_change(change))
+        if await self._topic.append(entry):
+            return True
+        # The entry is there twice if its first answer was lost: the other one took effect.
+        wanted = log.after(change)
+        found = self.versions(family).get(log.key)
+        if wanted is None or found is None or wanted.activations[-1] not in found.activations:
+            return False
+        return found.find(wanted.last_number) == wanted.find(wanted.last_number)
 
     # ---- states
 

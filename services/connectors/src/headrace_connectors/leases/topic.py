@@ -18,7 +18,7 @@ from headrace.sdk.errors import AlreadyExists, HeadraceError, NotFound
 from headrace.sdk.starts import at_offset
 from headrace_chassis.background import background
 from headrace_connectors.contract import ConnectorError, Unavailable
-from headrace_connectors.leases.ledger import FORMAT, Entry, Ledger, Snapshot, decode, encode
+from headrace_connectors.leases.ledger import FORMATS, Entry, Ledger, Snapshot, decode, encode
 
 _log = logging.getLogger(__name__)
 
@@ -201,9 +201,10 @@ class LedgerTopic:
         if self._early is None:
             self._apply(offset, entry)
         elif isinstance(entry, Snapshot) and entry.next_offset == self._snapshot_at:
-            if entry.format != FORMAT:
+            if entry.format not in FORMATS:
                 raise ConnectorError(
-                    f"{self._stream}/{self._topic} has format {entry.format}, this release reads format {FORMAT}"
+                    f"{self._stream}/{self._topic} has format {entry.format}, this release reads "
+                    f"{' and '.join(map(str, FORMATS))}: start the newer release"
                 )
             early, self._early = self._early, None
             self.ledger.restore(entry)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from headrace_connectors.pipeline_file.grammar import Pattern
+from headrace_connectors.pipeline_file.grammar import ANY, Pattern
 from headrace_settings import Address, Between, Duration, Expiry, Secret, Section, SizeLimit
 
 _Count = Annotated[int, Between(1, 1_000_000)]
@@ -33,13 +33,61 @@ class TopicDefaults(Section):
     """Maximum size of a topic; the server's default if not set."""
 
 
+class EntryDefaults(Section):
+    """`topic_defaults` of an entry of `routing.by_table` or `admission.allow`: in place of those of the connector."""
+
+    create: bool | None = None
+    """Create the topic if it does not exist."""
+    partitions_count: Annotated[int, Between(1, 1000)] | None = None
+    """Number of partitions."""
+    message_expiry: Expiry | None = None
+    """Time after which messages are removed."""
+    max_size: SizeLimit | None = None
+    """Maximum size of the topic."""
+
+    def over(self, defaults: TopicDefaults) -> TopicDefaults:
+        """Return defaults with the settings of this entry in place of theirs."""
+        given = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+        return defaults.model_copy(update=given)
+
+
 class TableDestination(Section):
-    """`routing.by_table.NAME`: topic of the records of one table."""
+    """A destination in a mapping, or the default of one."""
 
     stream: str
     """Stream of the topic."""
     topic: str
     """Name of the topic."""
+
+
+class TableEntry(TableDestination):
+    """`routing.by_table.NAME`: topic of the records of one table."""
+
+    topic_defaults: EntryDefaults = EntryDefaults()
+
+
+class AllowedPattern(Pattern):
+    """One of `admission.allow`."""
+
+    topic_defaults: EntryDefaults = EntryDefaults()
+
+
+def _refuse_contradictions(setting: str, entries: Sequence[tuple[str, TableEntry | AllowedPattern]]) -> None:
+    """Refuse two entries of one destination with other topic defaults.
+
+    Raises:
+        ValueError: There are two, and it would depend on their order which one counts.
+    """
+    seen: dict[tuple[str, str], tuple[str, EntryDefaults]] = {}
+    for name, entry in entries:
+        if entry.topic_defaults == EntryDefaults():
+            continue
+        place = (entry.stream, entry.topic)
+        before, defaults = seen.setdefault(place, (name, entry.topic_defaults))
+        if defaults != entry.topic_defaults:
+            raise ValueError(
+                f"{setting}: {before} and {name} have different topic_defaults for {'/'.join(place)}: keep those of one"
+            )
 
 
 class Routing(Section):
@@ -58,8 +106,8 @@ class Routing(Section):
     """Use of the key: its text, or a number of 32 bits, is hashed, or it is the id of the partition itself."""
     strip_routing_columns: bool = False
     """Remove these columns from the payload."""
-    by_table: Mapping[str, TableDestination] = Field(default_factory=dict)
-    """Destination for each table, as `schema.table`."""
+    by_table: Mapping[str, TableEntry] = Field(default_factory=dict)
+    """Destination for each table, as `schema.table`; `topic_defaults` of an entry replace those of the connector."""
     default_stream: str | None = None
     """Stream of records without one."""
     default_topic: str | None = None
@@ -76,6 +124,7 @@ class Routing(Section):
             raise ValueError("names no topic: set topic_column, by_table or default_topic")
         if self.topic_column is not None and self.by_table:
             raise ValueError("topic_column and by_table exclude each other: keep one of them")
+        _refuse_contradictions("by_table", list(self.by_table.items()))
         if self.stream_column is None and self.topic_column is not None and self.default_stream is None:
             raise ValueError("topic_column needs a stream: set stream_column or default_stream")
         return self
@@ -95,8 +144,10 @@ class Admission(Section):
 
     mode: Literal["open", "allowlist", "denylist"] = "open"
     """Destinations that are allowed: all, those of `allow`, or all but those of `deny`."""
-    allow: tuple[Pattern, ...] = ()
-    """Allowed destinations, as `{ stream = "shop", topic = "*" }`."""
+    allow: tuple[AllowedPattern, ...] = ()
+    """Allowed destinations, as `{ stream = "shop", topic = "*" }`; `topic_defaults` of an entry replace those of the
+    connector, for topics that it matches. A name comes before `*`, and an earlier entry before a later one.
+    """
     deny: tuple[Pattern, ...] = ()
     """Denied destinations, in the same form."""
     max_destinations: Annotated[int, Between(1, 100_000)] = 256
@@ -120,7 +171,13 @@ class Admission(Section):
                 raise ValueError(f'mode = "{mode}" needs {name}')
             if self.mode != mode and patterns:
                 raise ValueError(f'{name} has no effect with mode = "{self.mode}": set mode = "{mode}", or remove it')
+        _refuse_contradictions("allow", [(f"entry {number}", one) for number, one in enumerate(self.allow, 1)])
         return self
+
+    def entry(self, stream: str, topic: str) -> AllowedPattern | None:
+        """Return the entry of `allow` whose topic defaults count for a destination."""
+        matching = (one for one in self.allow if one.matches(stream, topic))
+        return min(matching, key=lambda one: (one.stream, one.topic).count(ANY), default=None)
 
 
 class RetrySettings(Section):
@@ -204,14 +261,41 @@ class SourceSettings(ConnectorSettings):
         if routing is not None and routing.partition_key_encoding == "partition_id":
             if routing.partition_key_column is None:
                 raise ValueError('routing.partition_key_encoding = "partition_id" needs routing.partition_key_column')
-            if self.topic_defaults.partitions_count < 2:
-                raise ValueError(
-                    'routing.partition_key_encoding = "partition_id" needs topic_defaults.partitions_count of at least '
-                    "2: with one partition there is nothing to choose"
-                )
+            self._check_partition_ids(routing)
         if self.admission.on_missing_destination == "default" and self.stream is None:
             raise ValueError('admission.on_missing_destination = "default" needs stream and topic')
         return self
+
+    def _check_partition_ids(self, routing: Routing) -> None:
+        entries: dict[str, TableEntry | AllowedPattern] = {
+            **{f"routing.by_table.{name}": one for name, one in routing.by_table.items()},
+            **{f"entry {number} of admission.allow": one for number, one in enumerate(self.admission.allow, 1)},
+        }
+        counts = {name: count for name, one in entries.items() if (count := one.topic_defaults.partitions_count)}
+        if self.topic_defaults.partitions_count < 2 and not counts:
+            raise ValueError(
+                'routing.partition_key_encoding = "partition_id" needs topic_defaults.partitions_count of at least '
+                "2: with one partition there is nothing to choose"
+            )
+        if single := next((name for name, count in counts.items() if count < 2), None):
+            raise ValueError(
+                f'routing.partition_key_encoding = "partition_id" has nothing to choose with one partition: set '
+                f"topic_defaults.partitions_count of {single} to at least 2, or remove it"
+            )
+
+    def defaults_of(self, stream: str, topic: str) -> TopicDefaults:
+        """Return the properties of a topic that the source creates.
+
+        Those of an entry of `by_table` come before those of an entry of `allow`, and both before those of the source.
+        """
+        defaults = self.topic_defaults
+        if (allowed := self.admission.entry(stream, topic)) is not None:
+            defaults = allowed.topic_defaults.over(defaults)
+        tables = self.routing.by_table.values() if self.routing is not None else ()
+        for entry in tables:
+            if (entry.stream, entry.topic) == (stream, topic):
+                defaults = entry.topic_defaults.over(defaults)
+        return defaults
 
 
 class TopicName(Section):

@@ -20,6 +20,7 @@ from headrace_connectors.pipeline_file.models import (
     TableDestination,
     TopicName,
 )
+from headrace_connectors.pipeline_file.secrets import paths_written_out
 from headrace_connectors.pipeline_file.tables import Model, Tables
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import Path, Problem, Section, SettingsError
@@ -207,7 +208,7 @@ class _Reader:
             if (sink := self._sink(key, table)) is not None:
                 sinks[key] = sink
         mappings = {name: self._mapping(name, table) for name, table in self._tables_of(tree, "mappings")}
-        self._check_sharing(top["state"], top["sharing"], top["http"])
+        self._check_sharing(tree, top["state"], top["sharing"], top["http"])
         if tables.problems:
             raise SettingsError(tables.problems)
         http = _filled(top["http"], HttpSettings)
@@ -284,21 +285,33 @@ class _Reader:
         if not spec.is_routed and settings.stream is None:
             self._tables.report((*path, "stream"), "is not set: set stream and topic, or routing")
 
-    def _check_sharing(self, state: Section | None, sharing: Section | None, http: Section | None) -> None:
+    def _check_sharing(
+        self, tree: Mapping[str, Any], state: Section | None, sharing: Section | None, http: Section | None
+    ) -> None:
         if not isinstance(state, StateSettings) or not isinstance(sharing, SharingSettings):
             return
         if isinstance(http, HttpSettings) and http.configuration.enabled and sharing.group is not None:
-            self._tables.report(
-                ("http", "configuration", "enabled"),
-                "changes would reach one process of the group alone: change the file of all of them,"
-                " or remove sharing.group",
-            )
+            self._check_secrets(tree)
         if state.kind == "topic" and sharing.group is None:
             self._tables.report(("state", "kind"), "states in a topic belong to a group: set sharing.group")
         if state.kind == "file" and sharing.group is not None:
             self._tables.report(
                 ("state", "kind"), 'other processes of the group cannot read files: set "topic", or remove it'
             )
+
+    def _check_secrets(self, tree: Mapping[str, Any]) -> None:
+        for kind in ("sources", "sinks"):
+            tables = tree.get(kind, {})
+            for key, table in tables.items() if isinstance(tables, dict) else ():
+                if not isinstance(table, dict):
+                    continue
+                for path in paths_written_out(kind, table, self._plugins):
+                    self._tables.report(
+                        (kind, key, *path),
+                        "is a secret, and with http.configuration the versions of this table are in the topic of "
+                        "sharing.group: write ${NAME} of a variable of the environment in place of it, or "
+                        f"{path[-1]}_file",
+                    )
 
     def _transforms(self, table: Mapping[str, Any], path: Path) -> tuple[Plugged, ...] | None:
         found: list[Plugged | None] = []

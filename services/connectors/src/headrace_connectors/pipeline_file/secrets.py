@@ -55,22 +55,27 @@ def redacted(kind: str, definition: Mapping[str, Any], plugins: Plugins) -> dict
 
 def written_out(kind: str, key: str, definition: Mapping[str, Any], plugins: Plugins) -> list[Problem]:
     """Return a problem for each secret that is written out: versions are kept, and shown."""
-    problems: list[Problem] = []
+    return [
+        Problem(
+            ".".join((kind, key, *path)),
+            "is a secret, which a configuration over HTTP only refers to: write ${NAME} of a variable of the "
+            f"connectors' environment in place of it, or {path[-1]}_file",
+        )
+        for path in paths_written_out(kind, definition, plugins)
+    ]
+
+
+def paths_written_out(kind: str, definition: Mapping[str, Any], plugins: Plugins) -> list[Path]:
+    """Return where a definition has secrets themselves, and not references to them."""
+    found: list[Path] = []
 
     def noted(value: Any, path: Path) -> Any:
         if isinstance(value, str) and not is_by_reference(value):
-            name = ".".join((kind, key, *path))
-            problems.append(
-                Problem(
-                    name,
-                    "is a secret, which a configuration over HTTP only refers to: write ${NAME} of a variable of the "
-                    f"connectors' environment in place of it, or {path[-1]}_file",
-                )
-            )
+            found.append(path)
         return value
 
     _mapped(kind, definition, plugins, noted)
-    return problems
+    return found
 
 
 def _mapped(

@@ -41,6 +41,8 @@ class Connector(ABC):
     """
 
     kind: Literal["source", "sink"]
+    is_usable: bool = True
+    """False: its configuration is not valid, and it only shows why."""
     counters: Counters | SinkCounters | None = None
     """Counters of this run, or of the last one; None: there was none."""
 
@@ -90,7 +92,10 @@ class Connector(ABC):
             NotHere: It belongs to another process.
         """
         if self.lease is not None and self.lease.fence(self.key) is None:
-            raise NotHere(f"{self.key} runs in {self.lease.runs_in(self.key) or 'no process'}: ask there")
+            owner = self.lease.runs_in(self.key)
+            if owner is None:
+                raise NotHere(f"{self.key} has no lease: it is disabled, or one of the processes is about to claim it")
+            raise NotHere(f"{self.key} runs in {owner}: ask there")
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"{self.kind}-{self.key}")
 

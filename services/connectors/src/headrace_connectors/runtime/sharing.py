@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from headrace_connectors.contract import Unavailable
 from headrace_connectors.leases.member import GroupMember
 from headrace_connectors.runtime.connector import Connector
+from headrace_connectors.runtime.status import State
+from headrace_connectors.runtime.supervisor import StillEnding, Supervisor
 
 _log = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 0.2
@@ -18,20 +20,45 @@ _RETRY_SECONDS: Final = 0.2
 class Sharing:
     """Claims leases, starts connectors when it has theirs, and ends them before others can have it.
 
+    Changes of their configurations come through the same log as the leases, so a connector is never started here with
+    one that is older than its lease.
+
     Args:
         member: The own process.
-        connectors: Connectors that it can run.
+        supervisor: Connectors of this process.
+        outdated: Return the connectors whose configuration has changed.
+        successor: Return a connector with its newest configuration; None: it is deleted.
     """
 
-    def __init__(self, member: GroupMember, connectors: Sequence[Connector]) -> None:
+    def __init__(
+        self,
+        member: GroupMember,
+        supervisor: Supervisor,
+        outdated: Callable[[], Sequence[str]] = lambda: (),
+        successor: Callable[[str], Connector | None] = lambda _key: None,
+    ) -> None:
         self._member = member
-        self._connectors = {one.key: one for one in connectors}
+        self._supervisor = supervisor
+        self._outdated = outdated
+        self._successor = successor
+        self._connectors: dict[str, Connector] = {}
+        """Connectors that this process can run."""
         self._started: dict[str, int] = {}
         """Fence under which a connector was started. One that has ended, or was stopped, is not started again."""
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
-        for connector in connectors:
-            connector.lease = member
+        for connector in supervisor.connectors:
+            self._adopt(connector)
+        member.offer(list(self._connectors))
+
+    def _adopt(self, connector: Connector) -> None:
+        if not connector.is_usable:
+            # Shows why it cannot run here; processes that can run it do.
+            connector.start()
+            return
+        connector.lease = self._member
+        if connector.is_enabled:
+            self._connectors[connector.key] = connector
 
     async def working(self) -> NoReturn:
         """Work until cancelled."""
@@ -46,7 +73,10 @@ class Sharing:
             await self._member.changed()
 
     def follow(self) -> None:
-        """Start and end connectors as the leases say."""
+        """Start and end connectors as configurations and leases say."""
+        for key in self._outdated():
+            if key not in self._ending and not self._is_closed:
+                self._change(key)
         for key, connector in self._connectors.items():
             fence = self._member.fence(key)
             if key in self._ending or self._is_closed:
@@ -58,6 +88,43 @@ class Sharing:
                 connector.start()
             elif fence is None:
                 connector.stand_by()
+
+    def _change(self, key: str) -> None:
+        """Put the newest configuration of a connector in its place; one that runs ends first."""
+        found = self._supervisor.find(key)
+        if found is not None and found.is_running:
+            self._end(found, is_release=False)
+            return
+        was_stopped = found is not None and found.status.state is State.STOPPED and key in self._started
+        self._connectors.pop(key, None)
+        successor = self._successor(key)
+        self._supervisor.put(key, successor)
+        if successor is not None:
+            self._adopt(successor)
+        if not was_stopped or key not in self._connectors:
+            self._started.pop(key, None)
+        self._member.offer(list(self._connectors))
+
+    async def applied(self, key: str, seconds: float) -> None:
+        """Put the newest configuration of a connector into effect, if it runs here; others follow by themselves.
+
+        Args:
+            key: Name of the connector.
+            seconds: Time for the stop.
+
+        Raises:
+            StillEnding: It has not ended in that time. Its successor follows when it has.
+        """
+        self.follow()
+        ending = self._ending.get(key)
+        if ending is None:
+            return
+        await asyncio.wait({ending}, timeout=seconds)
+        if not ending.done():
+            raise StillEnding(
+                f"{key} has not ended within {seconds:g} s: its new configuration is stored, and takes effect as soon "
+                "as it has"
+            )
 
     async def close(self, seconds: float) -> list[str]:
         """End all connectors; `working` has been cancelled.
@@ -81,14 +148,22 @@ class Sharing:
         return sorted(tasks[task] for task in late)
 
     async def _claim(self) -> None:
+        if self._member.is_offer_new:
+            await self._member.renew()
+        for key in self._member.held:
+            # It was deleted or disabled, or cannot run here any more.
+            if key not in self._connectors and key not in self._ending:
+                await self._member.release(key)
         await self._member.remove_silent()
         wanted = self._member.wanted()
         for key in wanted.claims:
-            # Connectors that still run under a lost lease end first.
-            if key not in self._ending and not self._connectors[key].is_running:
+            # Connectors that still run under a lost lease end first, and changes come before claims.
+            connector = self._connectors.get(key)
+            if connector is not None and key not in self._ending and not connector.is_running:
                 await self._member.claim(key)
+                self.follow()
         for key in wanted.releases:
-            if key not in self._ending:
+            if key not in self._ending and key in self._connectors:
                 self._end(self._connectors[key], is_release=True)
         await self._member.shorten()
 

@@ -152,7 +152,7 @@ class SourceConnector(Connector):
 
     def _new_table(self) -> AdmissionTable:
         settings = self.spec.settings
-        topics = Topics(self._client, settings.topic_defaults, self.counters.created)
+        topics = Topics(self._client, settings.defaults_of, self.counters.created)
         return AdmissionTable(settings.admission, settings.circuit_breaker, topics.ensure, time.monotonic)
 
 

@@ -71,16 +71,20 @@ class Supervisor:
         finally:
             successor = self._successors.pop(key)
             del self._swapping[key]
+        self.put(key, successor)
+        if successor is not None and successor.is_enabled and not was_stopped:
+            successor.start()
+
+    def put(self, key: str, successor: Connector | None) -> None:
+        """Put a connector in the place of one that does not run, or of none; None: nothing takes its place."""
+        found = self.find(key)
         if successor is None:
             self.connectors = tuple(one for one in self.connectors if one.key != key)
-            return
-        if found is None:
+        elif found is None:
             self.connectors = (*self.connectors, successor)
         else:
             successor.status.follow(found.status)
             self.connectors = tuple(successor if one.key == key else one for one in self.connectors)
-        if successor.is_enabled and not was_stopped:
-            successor.start()
 
     async def stop(self, seconds: float) -> list[str]:
         """Stop all connectors at the same time.

@@ -25,6 +25,8 @@ class UnusableConnector(Connector):
         reason: Reason why it cannot run.
     """
 
+    is_usable = False
+
     def __init__(self, key: str, kind: Literal["source", "sink"], plugin: str, reason: str) -> None:
         super().__init__(key, plugin, ConnectorSettings.model_construct(plugin=plugin))
         self.kind = kind

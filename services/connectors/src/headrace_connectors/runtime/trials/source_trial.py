@@ -80,7 +80,7 @@ async def try_source(
         found = await partitions_count(name)
         if found is None:
             new_topics.append(name)
-            return spec.settings.topic_defaults.partitions_count
+            return spec.settings.defaults_of(*name).partitions_count
         return found
 
     table = AdmissionTable(spec.settings.admission, spec.settings.circuit_breaker, ready, time.monotonic)

@@ -1,0 +1,1 @@
+"""Destinations of sources, at a real server."""

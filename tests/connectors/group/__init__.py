@@ -1,0 +1,1 @@
+"""Processes of a group, which share their connectors and the versions of their configurations."""
