@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from headrace_connectors.leases.ledger import Configured
 from headrace_connectors.leases.topic import LedgerTopic
 from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.source_loop import SourceLoop
-from headrace_connectors.sinks import delta
-from headrace_connectors.sinks.delta import DeltaSink
+from headrace_connectors.sinks.delta import table as delta_table
+from headrace_connectors.sinks.delta.sink import DeltaSink
 from headrace_connectors.sinks.opensearch import OpenSearchSink
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSink
@@ -156,16 +157,29 @@ def _before_commit_of_sqlite() -> None:
     Offsets.store = stored  # type: ignore[method-assign]
 
 
-def _after_commit_of_delta() -> None:
+def _after_commit_of_delta(number: int = 3) -> None:
     """The rows count, and the answer has not come."""
-    original, calls = delta.write_deltalake, itertools.count(1)
+    original, calls = delta_table.write_deltalake, itertools.count(1)
 
     def written(*arguments: Any, **named: Any) -> None:
         original(*arguments, **named)
-        if next(calls) == 3:
+        if next(calls) == number:
             _killed()
 
-    delta.write_deltalake = written  # type: ignore[attr-defined]
+    delta_table.write_deltalake = written  # type: ignore[attr-defined]
+
+
+def _after_file_of_parquet(number: int) -> None:
+    """A file has its name, and others of the same flush are not written yet."""
+    original, calls = partition.PartitionFiles._written, itertools.count(1)
+
+    def written(*arguments: Any) -> Any:
+        found = original(*arguments)
+        if next(calls) == number:
+            _killed()
+        return found
+
+    partition.PartitionFiles._written = written  # type: ignore[method-assign]
 
 
 def _within_transaction() -> None:
@@ -249,6 +263,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
     "sink-within-flushing": _within_transaction,
+    **{f"after-delta-commit-{number}": partial(_after_commit_of_delta, number) for number in range(1, 10)},
+    **{f"after-parquet-file-{number}": partial(_after_file_of_parquet, number) for number in range(1, 10)},
     "sink-before-storing": _at([Consumer], "commit"),
     "sink-after-storing": _at([Consumer], "commit", is_after=True),
 }

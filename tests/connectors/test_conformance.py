@@ -23,7 +23,9 @@ CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "stdout": sinks.StdoutCase,
     "http": sinks.HttpCase,
     "parquet": sinks.ParquetCase,
+    "parquet-tables": sinks.ParquetTablesCase,
     "delta": sinks.DeltaCase,
+    "delta-tables": sinks.DeltaTablesCase,
     "sqlite": sinks.SqliteCase,
     "json": payloads.JsonCase,
     "text": payloads.TextCase,
@@ -41,7 +43,7 @@ CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "split": payloads.transform("split", {"field": "items"}),
 }
 # Their settings are the same, and are checked once.
-VARIANTS = ("polling-delete", "polling-mark", "cdc-pgoutput", "cdc-test-decoding")
+VARIANTS = ("parquet-tables", "delta-tables", "polling-delete", "polling-mark", "cdc-pgoutput", "cdc-test-decoding")
 WITH_POSTGRESQL: Mapping[str, Callable[..., Case[Any]]] = {
     "polling-cursor": partial(sources.PostgresCase, way={"cursor_column": "id"}),
     "polling-delete": partial(sources.PostgresCase, way={"delete_after_read": True}),

@@ -8,7 +8,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,18 @@ from deltalake import DeltaTable
 
 from headrace_connectors.conformance import SinkCase
 from tests.ports import free_port
+
+CHOICE: Mapping[str, Any] = {"table_field": "kind", "tables": ["odd", "even"]}
+
+
+def in_table(number: int) -> Any:
+    """A payload that names its table."""
+    return {"id": number, "kind": ("even", "odd")[number % 2]}
+
+
+def ids_of(paths: Iterable[Path]) -> list[int]:
+    """The column `id` of Parquet files."""
+    return [number for path in paths for number in pq.read_table(path, partitioning=None).column("id").to_pylist()]
 
 
 class StdoutCase(SinkCase):
@@ -95,10 +107,23 @@ class ParquetCase(SinkCase):
         shutil.rmtree(self._path)
 
     async def written(self) -> Sequence[int]:
-        found: list[int] = []
-        for path in self._path.glob("*/*/*/*.parquet"):
-            found += pq.read_table(path, partitioning=None).column("id").to_pylist()
-        return found
+        return ids_of(self._path.glob("*/*/*/*.parquet"))
+
+
+class ParquetTablesCase(ParquetCase):
+    """Odd and even numbers are in two tables."""
+
+    def settings(self) -> Mapping[str, Any]:
+        return {**super().settings(), **CHOICE}
+
+    def payload(self, number: int) -> Any:
+        return in_table(number)
+
+    def invalid_payload(self) -> Any:
+        return {"id": 5, "kind": "unknown"}
+
+    async def written(self) -> Sequence[int]:
+        return ids_of(self._path.glob("*/*/*/*/*.parquet"))
 
 
 class PostgresSinkCase(SinkCase):
@@ -167,3 +192,23 @@ class DeltaCase(SinkCase):
 
     async def written(self) -> Sequence[int]:
         return DeltaTable(str(self._path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+
+
+class DeltaTablesCase(DeltaCase):
+    """Odd and even numbers are in two tables."""
+
+    def settings(self) -> Mapping[str, Any]:
+        return {**super().settings(), **CHOICE}
+
+    def payload(self, number: int) -> Any:
+        return in_table(number)
+
+    def invalid_payload(self) -> Any:
+        return {"id": 5, "kind": "unknown"}
+
+    async def written(self) -> Sequence[int]:
+        found: list[int] = []
+        for name in CHOICE["tables"]:
+            table = DeltaTable(str(self._path / "table" / name))
+            found += table.to_pyarrow_table(columns=["id"])["id"].to_pylist()
+        return found

@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 from tests.connectors.standalone import received
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
-from headrace_connectors.sinks.delta import DeltaSettings, DeltaSink
+from headrace_connectors.sinks.delta.settings import DeltaSettings
+from headrace_connectors.sinks.delta.sink import DeltaSink
 
 PLACE = Place("shop", "orders", 0)
 OTHER = Place("shop", "orders", 1)
@@ -67,7 +68,7 @@ async def test_two_processes_at_the_same_moment_write_nothing_twice(path, monkey
     stale = DeltaTable(path)
     await first.write(messages(1, 2))
     await first.flush({PLACE: 2})
-    monkeypatch.setattr(second, "_loaded", lambda: stale)
+    monkeypatch.setattr(second._offsets, "_loaded", lambda: stale)
     await second.write(messages(1, 2, 3))
     with pytest.raises(Unavailable, match="Concurrent transaction failed"):
         await second.flush({PLACE: 3})

@@ -127,7 +127,7 @@ async def test_a_flush_that_fails_is_repeated_as_a_whole(tmp_path):
     assert [row["payload"] for row in rows(tmp_path)] == ["0"]
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "is no manifest"), ('{"format": 3}', "has format 3")])
+@pytest.mark.parametrize(("text", "message"), [("{", "is no manifest"), ('{"format": 4}', "has format 4")])
 async def test_a_manifest_that_cannot_be_read_stops_the_sink(tmp_path, text, message):
     sink = await opened(tmp_path)
     directory(tmp_path).mkdir(parents=True)
@@ -204,6 +204,6 @@ async def test_a_manifest_of_the_first_format_is_taken_over(tmp_path, monkeypatc
     assert len(rows(tmp_path)) == 10
     await flushed(sink, 10)
     assert [row["payload"] for row in rows(tmp_path)] == [str(number) for number in range(11)]
-    assert json.loads(path.read_text())["format"] == 2
+    assert json.loads(path.read_text())["format"] == 3
     assert len(json.loads(path.read_text())["files"]) <= 3
     assert len(list(directory(tmp_path).glob("_manifests/*.json"))) == 3

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, NamedTuple
 
 from headrace_connectors.contract import CONTRACT_VERSION, GROUPS, Codec, ConnectorError, Sink, Source, Transform
+from headrace_connectors.plugins.extras import missing_package
 
 _GROUP: Final = re.compile(r"headrace_connectors\.v([0-9]+)\.([a-z]+)")
 _BASES: Final[dict[str, type[Any]]] = {"sources": Source, "sinks": Sink, "transforms": Transform, "codecs": Codec}
@@ -94,6 +95,7 @@ class Plugins:
         Raises:
             UnknownPlugin: There is none.
             IncompatiblePlugin: It is written for another version of the contract.
+            MissingPackage: An extra of its distribution is not installed.
             ConnectorError: It cannot be imported, or is of another kind.
         """
         entry = self._loadable.get((kind, name))
@@ -104,6 +106,9 @@ class Plugins:
         try:
             loaded = entry.load()
         except Exception as error:
+            names = {found for _, found in self._loadable}
+            if isinstance(error, ImportError) and (missing := missing_package(name, error, entry.dist, names)):
+                raise missing from error
             raise ConnectorError(f"plugin {name!r} cannot be imported from {entry.value}: {error}") from error
         base = _BASES[kind]
         if not (isinstance(loaded, type) and issubclass(loaded, base)):

@@ -6,40 +6,38 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
-from pydantic import Field
 
 from headrace_chassis.directories import make_directory
 from headrace_chassis.errors import DirectoryInUse
 from headrace_connectors.contract import ConnectorError, Place, Received, Settings, Sink, Unavailable
-from headrace_connectors.routing.paths import FieldPath
-from headrace_connectors.sinks.parquet.columns import ColumnType, TableShape
 from headrace_connectors.sinks.parquet.partition import PartitionFiles
+from headrace_connectors.sinks.parquet.tables import Tables, TablesSettings, Target
 
 Value = TypeVar("Value")
 _PLAIN: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
-class ParquetSettings(Settings):
+class ParquetSettings(TablesSettings):
     """`settings` of the sink `parquet`."""
 
     path: Path
-    """Directory of the files: `stream=S/topic=T/partition=N/OFFSET.parquet`, with `manifest.json` beside them."""
-    columns: Mapping[FieldPath, ColumnType] = Field(default_factory=dict)
-    """Type of a column by its path in the payload, such as `{ id = "int64", "customer.name" = "string" }`; empty: one
-    column `payload` with JSON. The columns `_offset`, `_timestamp` and `_key` are always there.
+    """Directory of the files: `stream=S/topic=T/partition=N/OFFSET.parquet`, with `manifest.json` beside them. With
+    `table_field` they are in the same places below the directory of their table, and the manifests stay here.
     """
     compression: Literal["zstd", "snappy", "none"] = "zstd"
     """Compression of the files."""
 
 
 class ParquetSink(Sink):
-    """Writes a file for each partition and flush; its manifest has the offset to continue at."""
+    """Writes a file for each partition, table and flush; the manifest of the partition has the offset to continue at.
+
+    One manifest lists the files of all tables, so that they count together: a message is in one of them, and once.
+    """
 
     settings_type: ClassVar[type[Settings]] = ParquetSettings
     uses_host: ClassVar[bool] = True
@@ -48,8 +46,8 @@ class ParquetSink(Sink):
         """Write nothing yet."""
         self._root = settings.path.expanduser()
         self._compression = settings.compression
-        self._shape = TableShape(settings.columns)
-        self._tables: dict[Place, list[pa.Table]] = {}
+        self._tables = Tables(settings)
+        self._rows: dict[Target, list[pa.Table]] = {}
 
     async def open(self) -> None:
         """Create the directory.
@@ -75,11 +73,10 @@ class ParquetSink(Sink):
         """Keep messages for the next file.
 
         Raises:
-            InvalidRecord: A value does not fit its column.
+            InvalidRecord: A message names no table, or a value does not fit its column.
         """
-        tables = [(place, self._shape.table(list(group))) for place, group in groupby(messages, lambda one: one.place)]
-        for place, table in tables:
-            self._tables.setdefault(place, []).append(table)
+        for target, rows in self._tables.divided(messages).items():
+            self._rows.setdefault(target, []).append(rows)
 
     async def flush(self, positions: Mapping[Place, int]) -> None:
         """Write files and manifests.
@@ -89,10 +86,10 @@ class ParquetSink(Sink):
             ConnectorError: A manifest cannot be read.
         """
         # A failed write is repeated as a whole; partitions that are complete have their offset by then.
-        tables, self._tables = self._tables, {}
+        rows, self._rows = self._rows, {}
         for place, next_offset in positions.items():
-            table = pa.concat_tables(tables[place]) if place in tables else None
-            await self._in_thread(place, partial(self._files(place).store, table, next_offset))
+            tables = {target.table: pa.concat_tables(parts) for target, parts in rows.items() if target.place == place}
+            await self._in_thread(place, partial(self._files(place).store, tables, next_offset))
 
     def _files(self, place: Place) -> PartitionFiles:
         stream, topic = quote(place.stream, safe=_PLAIN), quote(place.topic, safe=_PLAIN)

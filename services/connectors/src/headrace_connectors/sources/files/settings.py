@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from headrace_connectors.contract import Settings
+from headrace_connectors.plugins.extras import needed
 from headrace_settings import Between, Duration, Size
 
 ColumnKind = Literal["text", "int", "float", "bool"]
@@ -95,6 +96,8 @@ class FilesSettings(Settings):
     def _format_has_what_is_set(self) -> Self:
         if self.format != "csv" and self.csv != CsvSettings():
             raise ValueError(f'csv has no effect with format = "{self.format}": remove it')
+        if self.format == "parquet":
+            needed('format = "parquet"', "pyarrow", "tables")
         if self.format == "parquet" and self.encoding != "utf-8":
             raise ValueError('encoding has no effect with format = "parquet": remove it')
         if self.format in ("csv", "parquet") and self.start == "end":

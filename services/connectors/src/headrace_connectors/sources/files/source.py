@@ -201,8 +201,7 @@ def _reader(settings: FilesSettings) -> Reader:
         case "csv":
             return CsvReader(settings)
         case "parquet":
-            try:
-                from headrace_connectors.sources.files.parquet import ParquetReader  # noqa: PLC0415
-            except ImportError as error:
-                raise ConnectorError(f"Parquet needs pyarrow: pip install 'headrace[tables]' ({error})") from error
+            # The other formats need no pyarrow.
+            from headrace_connectors.sources.files.parquet import ParquetReader  # noqa: PLC0415
+
             return ParquetReader()
