@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headrace_connectors.sources.influxdb import line_protocol
 from headrace_connectors.sources.influxdb.line_protocol import LineProtocolError, Point, parse
 
 
@@ -132,3 +133,23 @@ def test_anything_is_read_or_refused(body):
     assert 1 <= line <= body.count(b"\n") + 1
     assert all(point.measurement and point.fields for point in points)
     assert parse("\n".join(map(written, points)).encode()) == points or b"\\" in body
+
+
+@given(
+    st.text('m,t= f="\\1.i5-e\r\n#', max_size=60)
+    | st.lists(POINT, max_size=3).map(lambda points: "\n".join(map(written, points)))
+)
+@example("m,t=1,t=1 f=1")
+@example('m "f="1,2",g=t\r\nm f=1\r 1')
+@example("m f=1e999 1\nm f=1 9223372036854775808")
+def test_lines_are_read_in_one_step_as_they_are_part_by_part(text):
+    def outcome():
+        try:
+            return parse(text.encode())
+        except LineProtocolError as error:
+            return str(error)
+
+    at_once = outcome()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(line_protocol._Parser, "_plain_point", lambda _: None)
+        assert outcome() == at_once

@@ -147,8 +147,10 @@ class OpenSearchSource(Source):
         path = f"/{index}/_search?allow_partial_search_results=false"
         answer = await self._server.ask("POST", path, msgspec.json.encode(search))
         self._check(answer.status, answer.reason)
-        read = set(state.names)
-        hits = [hit for hit in answer.document["hits"]["hits"] if _name(hit) not in read]
+        hits: list[dict[str, Any]] = answer.document["hits"]["hits"]
+        if read := set(state.names):
+            # They are among the first ones: all others have a greater value.
+            hits = [hit for hit in hits if hit["sort"][0] != state.last or _name(hit) not in read]
         return hits[: settings.batch_size]
 
     def _check(self, status: int, reason: str) -> None:

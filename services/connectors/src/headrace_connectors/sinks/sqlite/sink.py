@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -18,6 +18,7 @@ from headrace_connectors.sinks.sqlite.database import Database, Offsets, failure
 from headrace_settings import Between, Duration
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
+_STATEMENTS_MAX: Final = 256
 
 
 class SqliteSettings(Settings):
@@ -94,6 +95,8 @@ class SqliteSink(Sink):
         self._database = Database(settings.path.expanduser(), settings.busy_timeout.seconds)
         self._offsets = Offsets(settings.offsets_table, settings.offsets_name or settings.table)
         self._shapes: dict[str, RowShape] = {}
+        # By table and columns: rows of a batch have few different sets of them.
+        self._statement = lru_cache(_STATEMENTS_MAX)(self._composed)
         self._table_path = None if settings.table_field is None else parse_path(settings.table_field)
 
     async def open(self) -> None:
@@ -216,7 +219,7 @@ class SqliteSink(Sink):
             return payload
         return {name: value for name, value in payload.items() if name != path[0]}
 
-    def _statement(self, table: str, columns: tuple[str, ...]) -> str:
+    def _composed(self, table: str, columns: tuple[str, ...]) -> str:
         # The connection keeps prepared statements by their text.
         names = ", ".join(map(quoted, columns))
         places = ", ".join("?" * len(columns))

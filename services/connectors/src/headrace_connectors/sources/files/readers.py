@@ -6,7 +6,8 @@ import csv
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,7 @@ from headrace_connectors.sources.files.settings import ColumnKind, CsvSettings, 
 
 _BOM: Final = "\ufeff"
 _HEADER_BYTES_MAX: Final = 255
+_PATHS_MAX: Final = 256
 _BOOLS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -60,14 +62,19 @@ def file_record(payload: Any, entry: Entry, line: int, identity: Sequence[object
         identity: What makes the id unique.
         problem: Reason why the record is invalid, if it is.
     """
-    path = entry.path.encode(errors="replace")[-_HEADER_BYTES_MAX:].decode(errors="ignore")
     return Record(
         payload,
         id=stable_id("files", *identity),
-        headers={"file": path, "line": line},
+        headers={"file": _header(entry.path), "line": line},
         table=entry.path,
         problem=None if problem is None else f"{entry.path}, line {line}: {problem}",
     )
+
+
+@lru_cache(_PATHS_MAX)
+def _header(path: str) -> str:
+    """Return the end of a path that a header has room for."""
+    return path.encode(errors="replace")[-_HEADER_BYTES_MAX:].decode(errors="ignore")
 
 
 class LineReader(Reader):
@@ -138,6 +145,18 @@ class JsonLineReader(LineReader):
         return super()._problem(error) if isinstance(error, UnicodeError) else f"it is not JSON: {error}"
 
 
+class _Row(NamedTuple):
+    """A row of CSV, or a line that is none."""
+
+    line: Line
+    """Place and bytes."""
+    values: Sequence[str]
+    """Values; none if the row is blank, or has a problem."""
+    count: int
+    """Number of lines."""
+    problem: str | None
+
+
 class CsvReader(LineReader):
     """A record for each row: an object with the columns. Rows may have several lines."""
 
@@ -161,16 +180,16 @@ class CsvReader(LineReader):
         columns = self._columns_of(file, entry, is_complete=is_complete)
         if columns is None:
             return records
-        for line, text, count, problem in self._rows(file, entry, is_complete=is_complete):
+        for line, values, count, problem in self._rows(file, entry, is_complete=is_complete):
             if len(records) >= records_max:
                 break
             number = entry.line + 1
             entry.offset, entry.is_within_line, entry.line = line.end, not line.has_end, entry.line + count
-            if line.kind == "rest" or (problem is None and not text.strip()):
+            if line.kind == "rest" or (problem is None and not values):
                 continue
             if number == 1 and not self._settings.columns:
                 continue
-            payload, found = columns.row(text) if problem is None else (None, problem)
+            payload, found = columns.row(values) if problem is None else (None, problem)
             records.append(_record(line.data if found else payload, entry, number, nonce, line, found))
         return records
 
@@ -182,9 +201,7 @@ class CsvReader(LineReader):
                 first = next(self._rows(file, entry.beginning(), is_complete=is_complete), None)
                 if first is None:
                     return None
-                text, problem = first[1], first[3]
-                if problem is None:
-                    names = tuple(parsed(text, settings) or ())
+                names, problem = tuple(first.values), first.problem
             columns = Columns(names, settings, problem)
             if columns.problem is not None:
                 # The file may be corrected.
@@ -192,8 +209,7 @@ class CsvReader(LineReader):
             self._columns[entry.number] = columns
         return self._columns[entry.number]
 
-    def _rows(self, file: OpenFile, entry: Entry, *, is_complete: bool) -> Iterator[tuple[Line, str, int, str | None]]:
-        """Read rows: place and bytes, text, number of lines, and what is wrong."""
+    def _rows(self, file: OpenFile, entry: Entry, *, is_complete: bool) -> Iterator[_Row]:
         first: Line | None = None
         texts: list[str] = []
         problem: str | None = None
@@ -201,27 +217,32 @@ class CsvReader(LineReader):
             text, problem = self._text_of(line)
             if problem is not None:
                 if first is not None:
-                    yield first, "", 1, _UNCLOSED
+                    yield _Row(first, [], 1, _UNCLOSED)
                     return
-                yield line, "", 0 if line.kind == "rest" else 1, problem
+                yield _Row(line, [], 0 if line.kind == "rest" else 1, problem)
+                continue
+            values: Sequence[str] = []
+            if first is not None and self._settings.quote not in text:
+                problem = _UNCLOSED
+            else:
+                values, problem = parsed("\n".join((*texts, text)), self._settings)
+            if first is None and problem is None:
+                # A row is a line, as nearly all are.
+                yield _Row(line, values, 1, None)
                 continue
             first = first or line
             texts.append(text)
-            if len(texts) > 1 and self._settings.quote not in text:
-                problem = _UNCLOSED
-            else:
-                problem = _problem_of(texts, self._settings)
             whole = Line(first.start, line.end, line.data if first is line else b"", "line")
             if problem == _UNCLOSED and whole.end - whole.start <= self.shape.size_max:
                 continue
             if problem == _UNCLOSED:
                 # Of the first line alone; the others are read as rows of their own.
-                yield first, "", 1, problem
+                yield _Row(first, [], 1, problem)
                 return
-            yield whole, "\n".join(texts), len(texts), problem
+            yield _Row(whole, values, len(texts), problem)
             first, texts = None, []
         if first is not None and is_complete:
-            yield first, "", 1, problem
+            yield _Row(first, [], 1, problem)
 
     def _text_of(self, line: Line) -> tuple[str, str | None]:
         if line.kind != "line":
@@ -255,11 +276,10 @@ class Columns:
         else:
             self.problem = None
 
-    def row(self, text: str) -> tuple[dict[str, Any] | None, str | None]:
+    def row(self, values: Sequence[str]) -> tuple[dict[str, Any] | None, str | None]:
         """Return the object of a row, or what is wrong with it."""
         if self.problem is not None:
             return None, self.problem
-        values = parsed(text, self._settings) or []
         if len(values) != len(self._names):
             return None, f"it has {len(values)} values, and there are {len(self._names)} columns"
         row = {}
@@ -274,22 +294,14 @@ class Columns:
 _UNCLOSED: Final = "a quote is not closed"
 
 
-def parsed(text: str, settings: CsvSettings) -> list[str] | None:
-    """Return the values of a row; None: there are none.
-
-    Raises:
-        csv.Error: It is no row.
-    """
-    reader = csv.reader([text], delimiter=settings.delimiter, quotechar=settings.quote, strict=True)
-    return next(reader, None)
-
-
-def _problem_of(texts: Sequence[str], settings: CsvSettings) -> str | None:
+def parsed(text: str, settings: CsvSettings) -> tuple[Sequence[str], str | None]:
+    """Return the values of a row, none if it is empty or blank, or what is wrong with it."""
+    if not text or text.isspace():
+        return [], None
     try:
-        parsed("\n".join(texts), settings)
+        return next(csv.reader([text], delimiter=settings.delimiter, quotechar=settings.quote, strict=True), []), None
     except csv.Error as error:
-        return _UNCLOSED if "unexpected end of data" in str(error) else str(error)
-    return None
+        return [], _UNCLOSED if "unexpected end of data" in str(error) else str(error)
 
 
 def _converted(text: str, kind: ColumnKind) -> Any:

@@ -37,6 +37,13 @@ _EMPTY: Final = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|\Z)")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _TIMESTAMP: Final = re.compile(r"-?[0-9]{1,20}")
+_FIELD: Final = r'([^,=\\ \n]+)=(?:"([^"\\]*)"|([^,"\\ \r\n]+))'
+_PLAIN_FIELD: Final = re.compile(_FIELD)
+_PLAIN_LINE: Final = re.compile(
+    r"([^#,\\ \t\r\n][^,\\ \n]*(?:,[^,=\\ \n]+=[^,=\\ \n]+)*) +"
+    rf"({_FIELD}(?:,{_FIELD})*)(?: +(-?[0-9]{{1,20}}))? *\r?(?:\n|\Z)"
+)
+"""A line without backslashes, in one step; what it does not match is read part by part, which also finds mistakes."""
 _BOOLS: Final = {
     **dict.fromkeys(("t", "T", "true", "True", "TRUE"), True),
     **dict.fromkeys(("f", "F", "false", "False", "FALSE"), False),
@@ -100,10 +107,15 @@ class _Parser:
         self._unit_ns = unit_ns
         self._at = 0
         self._start = 0
+        # Measurement and tags by their text: lines of the same series follow each other.
+        self._series: dict[str, tuple[str, dict[str, str]]] = {}
 
     def points(self) -> list[Point]:
         points = []
         while self._at < len(self._text):
+            if (point := self._plain_point()) is not None:
+                points.append(point)
+                continue
             if (empty := _EMPTY.match(self._text, self._at)) is not None:
                 self._at = empty.end()
                 continue
@@ -112,6 +124,32 @@ class _Parser:
             self._start = self._at
             points.append(self._point())
         return points
+
+    def _plain_point(self) -> Point | None:
+        """Read a line that is valid and has no backslashes; return None, and go nowhere, for any other."""
+        line = _PLAIN_LINE.match(self._text, self._at)
+        if line is None:
+            return None
+        if (series := self._series.get(line[1])) is None:
+            measurement, *pairs = line[1].split(",")
+            tags = dict(sorted(pair.split("=", 1) for pair in pairs))
+            if len(tags) != len(pairs):
+                return None
+            series = self._series[line[1]] = (measurement, tags)
+        fields: dict[str, FieldValue] = {}
+        for name, text, plain in _PLAIN_FIELD.findall(line[2]):
+            # Both are empty for an empty text alone: a plain value has a character.
+            value = _plain_value(plain) if plain else text
+            if value is None:
+                return None
+            fields[name] = value
+        timestamp = None
+        if line[9] is not None:
+            timestamp = int(line[9]) * self._unit_ns
+            if timestamp not in _INT64:
+                return None
+        self._at = line.end()
+        return Point(series[0], series[1].copy(), fields, timestamp)
 
     def _point(self) -> Point:
         measurement = _unescaped(self._take(_MEASUREMENT, "the measurement is missing"), ", ")
@@ -158,15 +196,10 @@ class _Parser:
             self._at = string.end()
             return _unescaped(string[1], '"\\')
         value = self._take(_PLAIN, f"the field {name!r} has no value").removesuffix("\r")
-        if value in _BOOLS:
-            return _BOOLS[value]
-        if value[-1:] in ("i", "u") and _WHOLE.fullmatch(value[:-1]):
-            number = int(value[:-1])
-            if number not in (_INT64 if value[-1] == "i" else _UINT64):
-                raise self._error(f"the field {name!r} is out of range: {value}")
-            return number
-        if _FLOAT.fullmatch(value) and math.isfinite(found := float(value)):
+        if (found := _plain_value(value)) is not None:
             return found
+        if value[-1:] in ("i", "u") and _WHOLE.fullmatch(value[:-1]):
+            raise self._error(f"the field {name!r} is out of range: {value}")
         raise self._error(f"the field {name!r} is neither a number, a text in quotes, nor true or false")
 
     def _take(self, pattern: re.Pattern[str], missing: str) -> str:
@@ -186,6 +219,17 @@ class _Parser:
         end = self._text.find("\n", self._start)
         line = self._text.count("\n", 0, self._start) + 1
         return LineProtocolError(line, reason, self._text[self._start : end if end >= 0 else None][:200])
+
+
+def _plain_value(text: str) -> FieldValue | None:
+    """Return the value of a field that is not in quotes; None: it is none."""
+    if text[-1:] in ("i", "u") and _WHOLE.fullmatch(text[:-1]):
+        number = int(text[:-1])
+        return number if number in (_INT64 if text[-1] == "i" else _UINT64) else None
+    if _FLOAT.fullmatch(text):
+        found = float(text)
+        return found if math.isfinite(found) else None
+    return _BOOLS.get(text)
 
 
 def _unescaped(text: str, characters: str) -> str:
