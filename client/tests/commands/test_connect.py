@@ -95,7 +95,7 @@ def test_a_new_file_of_a_sink_is_valid_when_its_blanks_are_filled(headrace: Shel
         "TOPIC": "orders",
         "PATH": str(tmp_path / "written"),
         "TABLE": "public.orders",
-        "URL": "http://localhost/x",
+        "URL": "postgresql:///x" if plugin == "postgres" else "http://localhost/x",
     }.items():
         text = text.replace(f"${{{name}}}", value)
     if plugin == "postgres":

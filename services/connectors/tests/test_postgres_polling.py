@@ -156,4 +156,4 @@ async def test_a_state_of_another_version_is_refused(table, source):
 
 def test_one_way_to_find_new_rows_is_needed():
     with pytest.raises(ValidationError, match="exactly one of"):
-        PollingSettings(url="x", table="public.rows")
+        PollingSettings(url="postgresql:///x", table="public.rows")

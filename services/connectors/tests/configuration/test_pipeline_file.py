@@ -14,7 +14,7 @@ CDC = (
     '[sources.a]\nplugin = "postgres_cdc"\nstream = "s"\ntopic = "t"\n'
     '[sources.a.settings]\nurl = "postgresql:///x"\nslot = "orders"\ntables = ["public.orders"]\n'
 )
-POLLING = SOURCE.replace("random", "postgres") + '[sources.a.settings]\nurl = "x"\ntable = "public.t"\n'
+POLLING = SOURCE.replace("random", "postgres") + '[sources.a.settings]\nurl = "postgresql:///x"\ntable = "public.t"\n'
 
 
 def test_a_whole_file(parse, tmp_path):
@@ -178,7 +178,7 @@ BROKEN = {
     ),
     "a transform without its settings": (
         SOURCE + '[sources.a.transforms.route]\nmapping_url = "http://x"\n',
-        "sources.a.transforms.route.topic_field: is not set and has no default (FILE line 5)",
+        "sources.a.transforms.route.topic_field: is not set and has no default: add topic_field = ... (FILE line 5)",
     ),
     "a partial wildcard": (
         ROUTED + '[sources.a.admission]\nmode = "allowlist"\nallow = [{ stream = "s", topic = "a*" }]\n',

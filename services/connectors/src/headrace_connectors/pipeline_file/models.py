@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from headrace.sdk.address import address_of
+from headrace.sdk.errors import InvalidArgument
 from headrace_connectors.pipeline_file.grammar import ANY, Pattern
 from headrace_settings import Address, Between, Duration, Expiry, Secret, Section, SizeLimit
 
 _Count = Annotated[int, Between(1, 1_000_000)]
+_NAME_BYTES_MAX: Final = 255
 _Delay = Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))]
+
+
+def _topic_name(name: str) -> str:
+    if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
+        raise ValueError(
+            f"a name of a stream or a topic has 1 to {_NAME_BYTES_MAX} bytes, and not {len(name.encode())}"
+        )
+    return name
+
+
+_TopicName = Annotated[str, AfterValidator(_topic_name)]
 
 
 def _key(name: str) -> str:
@@ -54,9 +68,9 @@ class EntryDefaults(Section):
 class TableDestination(Section):
     """A destination in a mapping, or the default of one."""
 
-    stream: str
+    stream: _TopicName
     """Stream of the topic."""
-    topic: str
+    topic: _TopicName
     """Name of the topic."""
 
 
@@ -108,9 +122,9 @@ class Routing(Section):
     """Remove these columns from the payload."""
     by_table: Mapping[str, TableEntry] = Field(default_factory=dict)
     """Destination for each table, as `schema.table`; `topic_defaults` of an entry replace those of the connector."""
-    default_stream: str | None = None
+    default_stream: _TopicName | None = None
     """Stream of records without one."""
-    default_topic: str | None = None
+    default_topic: _TopicName | None = None
     """Topic of records without one."""
 
     @model_validator(mode="after")
@@ -243,9 +257,9 @@ class ConnectorSettings(Section):
 class SourceSettings(ConnectorSettings):
     """`sources.KEY`: a source."""
 
-    stream: str | None = None
+    stream: _TopicName | None = None
     """Stream of the topic that it writes to."""
-    topic: str | None = None
+    topic: _TopicName | None = None
     """The topic; with routing, the one of records without a destination."""
     routing: Routing | None = None
     topic_defaults: TopicDefaults = TopicDefaults()
@@ -301,18 +315,18 @@ class SourceSettings(ConnectorSettings):
 class TopicName(Section):
     """One of `topics`: a topic that a sink reads."""
 
-    stream: str
+    stream: _TopicName
     """Stream of the topic."""
-    topic: str
+    topic: _TopicName
     """The topic."""
 
 
 class SinkSettings(ConnectorSettings):
     """`sinks.KEY`: a sink."""
 
-    stream: str | None = None
+    stream: _TopicName | None = None
     """Stream of the topic that it reads."""
-    topic: str | None = None
+    topic: _TopicName | None = None
     """The topic that it reads."""
     topics: tuple[TopicName, ...] = ()
     """Topics that it reads, as `{ stream = "shop", topic = "orders" }`, in place of `stream` and `topic`."""
@@ -328,7 +342,7 @@ class SinkSettings(ConnectorSettings):
     """Treatment of a message that cannot be decoded, transformed or written: it goes to the dead-letter topic, is
     dropped and counted, or stops the sink.
     """
-    dead_letter_topic: str | None = None
+    dead_letter_topic: _TopicName | None = None
     """Dead-letter topic, in the stream of the message; the name of its topic with `-dead` at the end if not set."""
     delivery: RetrySettings = RetrySettings()
 
@@ -367,6 +381,16 @@ class ServerSettings(Section):
     """Personal access token, in place of a user and a password."""
     timeout: _Delay = Duration.parse("10 s")
     """Time for the answer to a request; for messages see `delivery.timeout`."""
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: str) -> str:
+        try:
+            # Credentials may come from elsewhere.
+            address_of(url, username="-", password="-", environment={})  # noqa: S106 - no password
+        except InvalidArgument as error:
+            raise ValueError(str(error).removeprefix("url: ")) from None
+        return url
 
     @model_validator(mode="after")
     def _one_login(self) -> Self:
@@ -435,7 +459,7 @@ class SharingSettings(Section):
 
     group: Annotated[str, AfterValidator(_key)] | None = None
     """Name of the group, the same in all its processes. Not set: this process runs everything alone."""
-    stream: str = "headrace-connectors"
+    stream: _TopicName = "headrace-connectors"
     """Stream with the topic of the group, which has leases and states. Both are created if they are missing."""
     lease: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("10 min"))] = Duration.parse("6 s")
     """Time without a sign of life after which other processes run the connectors of a process."""

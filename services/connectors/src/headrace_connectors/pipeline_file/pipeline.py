@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from headrace_connectors.contract import Codec, ConnectorError, Sink, Source, Transform
+from headrace_connectors.contract import Codec, ConnectorError, Opaque, Sink, Source, Transform
 from headrace_connectors.pipeline_file.models import (
     HttpSettings,
     RuntimeSettings,
@@ -21,7 +22,8 @@ from headrace_connectors.pipeline_file.models import (
     TopicName,
 )
 from headrace_connectors.pipeline_file.secrets import paths_written_out
-from headrace_connectors.pipeline_file.tables import Model, Tables
+from headrace_connectors.pipeline_file.syntax import syntax_problem
+from headrace_connectors.pipeline_file.tables import Model, Tables, reason_of
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import Path, Problem, Section, SettingsError
 
@@ -32,6 +34,7 @@ _TOP: Final[dict[str, type[Section]]] = {
     "state": StateSettings,
     "sharing": SharingSettings,
 }
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _OWN: Final = ("settings", "codec_settings", "transforms")
 
 
@@ -157,9 +160,11 @@ def read_pipeline(file: FilePath, plugins: Plugins, environment: Mapping[str, st
         SettingsError: Everything that is wrong in it, each with its line.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        # With or without a byte order mark, which some editors write.
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([Problem(str(file), f"cannot be read: {error}")]) from error
+        advice = "correct the path; `headrace connect new PLUGIN` prints a pipeline file"
+        raise SettingsError([Problem(str(file), f"cannot be read: {reason_of(error)}; {advice}")]) from error
     return parse_pipeline(file, text, plugins, environment)
 
 
@@ -168,7 +173,7 @@ def parse_pipeline(file: FilePath, text: str, plugins: Plugins, environment: Map
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError([Problem(str(file), f"is not TOML: {error}")]) from error
+        raise SettingsError([syntax_problem(file, text, error)]) from error
     definitions = Definitions(file, plugins, environment, tree)
     return _Reader(Tables(file, text, environment), plugins).pipeline(tree, definitions)
 
@@ -235,6 +240,7 @@ class _Reader:
                 self._tables.report((name, key), f"is a table: write [{name}.{key}] and its settings below")
 
     def _mapping(self, name: str, table: Mapping[str, Any]) -> dict[str, TableDestination]:
+        self._check_name(("mappings", name))
         found = {}
         for value, entry in table.items():
             path = ("mappings", name, value)
@@ -246,8 +252,7 @@ class _Reader:
 
     def _source(self, key: str, table: dict[str, Any]) -> SourceSpec | None:
         path = ("sources", key)
-        own = {name: value for name, value in table.items() if name not in _OWN}
-        settings = self._model(SourceSettings, own, path)
+        settings = self._own_settings(SourceSettings, table, path)
         source = self._plugged("sources", table, path, "plugin", "settings")
         codec = self._plugged("codecs", {"codec": "json", **table}, path, "codec", "codec_settings")
         transforms = self._transforms(table, path)
@@ -255,12 +260,12 @@ class _Reader:
             return None
         spec = SourceSpec(key, settings, source, codec, transforms)
         self._check_routing(spec, path)
+        self._check_guarantee(spec, path)
         return spec
 
     def _sink(self, key: str, table: dict[str, Any]) -> SinkSpec | None:
         path = ("sinks", key)
-        own = {name: value for name, value in table.items() if name not in _OWN}
-        settings = self._model(SinkSettings, own, path)
+        settings = self._own_settings(SinkSettings, table, path)
         sink = self._plugged("sinks", table, path, "plugin", "settings")
         codec = self._plugged("codecs", {"codec": "json", **table}, path, "codec", "codec_settings")
         transforms = self._transforms(table, path)
@@ -274,6 +279,32 @@ class _Reader:
             return None
         return SinkSpec(key, settings, sink, codec, transforms)
 
+    def _own_settings(self, kind: type[Model], table: Mapping[str, Any], path: Path) -> Model | None:
+        """Return the settings of a connector that are not those of its plugins."""
+        self._check_name(path)
+        other = SinkSettings if kind is SourceSettings else SourceSettings
+        here, there = ("sources", "sinks") if kind is SourceSettings else ("sinks", "sources")
+        elsewhere = dict.fromkeys(set(other.model_fields) - set(kind.model_fields), f"is one of {there}; remove it")
+        elsewhere |= {name: f"is a table of its own; write [{name}]" for name in _TOP}
+        below = f"is one of the plugin; move it below [{'.'.join(path)}.settings]"
+        elsewhere |= dict.fromkeys(self._plugin_fields(here, table), below)
+        own = {name: value for name, value in table.items() if name not in _OWN}
+        return self._tables.model(kind, own, path, elsewhere)
+
+    def _plugin_fields(self, kind: str, table: Mapping[str, Any]) -> set[str]:
+        """Return the settings of the plugin of a connector; none if it is not known, which is reported elsewhere."""
+        name = table.get("plugin")
+        try:
+            loaded = self._plugins.load(kind, name) if isinstance(name, str) else None
+        except ConnectorError:
+            return set()
+        return set() if loaded is None else set(loaded.settings_type.model_fields)
+
+    def _check_name(self, path: Path) -> None:
+        if _NAME.fullmatch(path[-1]) is None:
+            allowed = '1 to 100 letters, digits, "_", "." and "-", not beginning with "." or "-"'
+            self._tables.report(path, f"{path[-1]!r} is not a name: rename it", allowed=allowed)
+
     def _check_routing(self, spec: SourceSpec, path: Path) -> None:
         settings = spec.settings
         routing = [transform.name for transform in spec.transforms if transform.kind.is_routing]
@@ -284,6 +315,16 @@ class _Reader:
             )
         if not spec.is_routed and settings.stream is None:
             self._tables.report((*path, "stream"), "is not set: set stream and topic, or routing")
+
+    def _check_guarantee(self, spec: SourceSpec, path: Path) -> None:
+        if spec.settings.delivery.guarantee != "exactly_once" or self._tables.problems:
+            return
+        if isinstance(spec.source.create().mode(), Opaque):
+            self._tables.report(
+                (*path, "delivery", "guarantee"),
+                f"the senders of the plugin {spec.source.name} may send a record twice: remove it, and let readers "
+                "drop messages with the same id",
+            )
 
     def _check_sharing(
         self, tree: Mapping[str, Any], state: Section | None, sharing: Section | None, http: Section | None
@@ -344,6 +385,9 @@ class _Reader:
             if is_flat:
                 self._tables.report((*path, name_key), "is the name of a plugin, as text")
             return None
+        name = self._tables.expanded(name, (*path, name_key))
+        if not name:
+            return None
         try:
             loaded: type[Source | Sink | Transform | Codec] = self._plugins.load(kind, name)
         except ConnectorError as error:
@@ -351,8 +395,21 @@ class _Reader:
             return None
         settings_path = path if is_flat else (*path, settings_key)
         given = table.get(settings_key, {}) if is_flat else self._tables.table(table, settings_path)
-        settings = self._model(loaded.settings_type, given, settings_path)
+        settings = None
+        if given is not None:
+            elsewhere = {} if is_flat else self._misplaced(kind, table, given, path)
+            settings = self._tables.model(loaded.settings_type, given, settings_path, elsewhere)
         return None if settings is None else Plugged(name if not is_flat else path[-1], loaded, settings)
+
+    def _misplaced(
+        self, kind: str, table: Mapping[str, Any], given: Mapping[str, Any], path: Path
+    ) -> Mapping[str, str]:
+        """Return settings of the connector among those of its plugin, with advice, and the reverse, without."""
+        own = SinkSettings if kind == "sinks" else SourceSettings
+        above = f"is one of the connector; move it below [{'.'.join(path)}], above other tables"
+        return {name: "" for name in table if name not in own.model_fields} | {
+            name: above for name in given if name in own.model_fields
+        }
 
     def _model(self, kind: type[Model], table: Mapping[str, Any] | None, path: Path) -> Model | None:
         return None if table is None else self._tables.model(kind, table, path)

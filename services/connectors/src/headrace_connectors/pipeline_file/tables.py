@@ -11,12 +11,16 @@ from typing import Any, Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from headrace_connectors.pipeline_file.mistakes import message_of, missing_of
 from headrace_settings import FileOrigin, Path, Problem, Secret, Section, Setting
 from headrace_settings.loading.toml_lines import lines_of_keys
 
 Model = TypeVar("Model", bound=Section)
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_HALF_VARIABLE: Final = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})")
+_OWN_TABLES: Final = ("settings", "codec_settings", "transforms")
+"""Tables of a connector that its plugins describe."""
 
 
 class Tables:
@@ -27,6 +31,8 @@ class Tables:
         self.problems: list[Problem] = []
         self._lines = lines_of_keys(text.replace("\r\n", "\n"))
         self._environment = environment
+        self._unread: set[Path] = set()
+        """Secrets whose files cannot be read."""
 
     def origin(self, path: Path) -> FileOrigin:
         """Line of a key, or of the table around it."""
@@ -39,8 +45,10 @@ class Tables:
         )
 
     def report(self, path: Path, message: str, *, allowed: str = "", nearest: str | None = None) -> None:
-        """Report a mistake."""
-        self.problems.append(Problem(".".join(path), message, self.origin(path), allowed=allowed, nearest=nearest))
+        """Report a mistake, once."""
+        problem = Problem(".".join(path), message, self.origin(path), allowed=allowed, nearest=nearest)
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def unknown(self, path: Path, message: str, known: Iterator[str] | list[str]) -> None:
         """Report a name that does not exist, with the most similar one, or with all if they are few."""
@@ -57,15 +65,28 @@ class Tables:
         self.report(path, "is a table of settings, not one setting")
         return None
 
-    def model(self, kind: type[Model], table: Mapping[str, Any], path: Path) -> Model | None:
-        """Return a table as its model; None, with reports, if it is not valid."""
+    def model(
+        self, kind: type[Model], table: Mapping[str, Any], path: Path, elsewhere: Mapping[str, str] | None = None
+    ) -> Model | None:
+        """Return a table as its model; None, with reports, if it is not valid.
+
+        Args:
+            kind: The model.
+            table: The table.
+            path: Its path in the file.
+            elsewhere: Settings of other tables that may be here by mistake, with advice. One without advice is reported
+                there, so that it is not missed here.
+        """
         before = len(self.problems)
         values = self._completed(kind, table, path)
+        is_complete = len(self.problems) == before
         try:
             filled = kind.model_validate(values)
         except ValidationError as error:
             for details in error.errors(include_url=False, include_input=True):
-                self._refused(kind, details, path)
+                # Checks of a table as a whole make no sense while a part of it is not known.
+                if is_complete or details["loc"]:
+                    self._refused(kind, details, path, elsewhere or {})
             return None
         return filled if len(self.problems) == before else None
 
@@ -77,8 +98,10 @@ class Tables:
             if secret != name and name not in kind.model_fields and _is_secret(kind, secret):
                 if secret in table:
                     self.report((*path, name), f"is set together with {secret}; set only one of them")
+                elif (text := self._secret(value, (*path, name))) is None:
+                    self._unread.add((*path, secret))
                 else:
-                    values[secret] = self._secret(value, (*path, name))
+                    values[secret] = text
                 continue
             field = kind.model_fields.get(name)
             inner = field.annotation if field is not None else None
@@ -88,13 +111,16 @@ class Tables:
                 values[name] = self.expanded(value, (*path, name))
         return values
 
-    def _secret(self, file: Any, path: Path) -> str:
-        name = FilePath(str(self.expanded(file, path))).expanduser()
+    def _secret(self, file: Any, path: Path) -> str | None:
+        if not isinstance(file, str):
+            self.report(path, "is the path of a file, as text")
+            return None
+        name = FilePath(self.expanded(file, path)).expanduser()
         try:
             return (self.file.parent / name).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
         except (OSError, UnicodeDecodeError) as error:
-            self.report(path, f"cannot read {name}: {error}")
-            return ""
+            self.report(path, f"cannot read {name}: {reason_of(error)}; correct the path, or the file")
+            return None
 
     def expanded(self, value: Any, path: Path) -> Any:
         """Replace ``${NAME}`` in texts by the variable of the environment."""
@@ -110,29 +136,44 @@ class Tables:
                 self.report(path, f"the environment variable {match[1]} is not set: set it, or write the value itself")
             return self._environment.get(match[1], "")
 
+        if _HALF_VARIABLE.search(value):
+            self.report(path, "${ begins the name of a variable of the environment: write ${NAME}")
         return _VARIABLE.sub(variable, value)
 
-    def _refused(self, kind: type[BaseModel], details: ErrorDetails, path: Path) -> None:
+    def _refused(self, kind: type[BaseModel], details: ErrorDetails, path: Path, elsewhere: Mapping[str, str]) -> None:
         location = tuple(str(part) for part in details["loc"] if isinstance(part, str))
         full = (*path, *location)
         if details["type"] == "extra_forbidden":
+            if len(location) == 1 and elsewhere.get(location[0]):
+                self.report(full, f"unknown setting: it {elsewhere[location[0]]}")
+                return
             owner = _owner(kind, location[:-1])
-            self.unknown(full, "unknown setting", list(owner.model_fields) if owner is not None else [])
+            own = _OWN_TABLES if location[:-1] == () and "plugin" in kind.model_fields else ()
+            self.unknown(full, "unknown setting", [*_names(owner), *own] if owner is not None else [])
             return
-        if details["type"] == "missing":
-            self.report(full, "is not set and has no default")
-            return
-        reason = details.get("ctx", {}).get("error")
         setting = _setting(kind, location)
-        if isinstance(reason, ValueError):
-            message = str(reason)
-        elif setting is None or setting.is_secret:
-            message = details["msg"][:1].lower() + details["msg"][1:]
-        else:
-            message = f"{details['input']!r} is not {setting.allowed}"
-        allowed = setting.allowed if setting is not None else ""
+        if details["type"] == "missing":
+            if full not in self._unread and not (len(location) == 1 and elsewhere.get(location[0]) == ""):
+                self.report(full, missing_of(details), allowed=_allowed(setting))
+            return
+        message = message_of(details, setting, _owner(kind, location))
         if not any(problem.setting == ".".join(full) for problem in self.problems):
-            self.report(full, message, allowed=allowed)
+            self.report(full, message, allowed=_allowed(setting))
+
+
+def reason_of(error: OSError | UnicodeDecodeError) -> str:
+    """Return why a file cannot be read."""
+    return "it is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+
+
+def _allowed(setting: Setting | None) -> str:
+    """Return the allowed values, if they say more than that it is text."""
+    return "" if setting is None or setting.allowed == "text" else setting.allowed
+
+
+def _names(kind: type[BaseModel]) -> list[str]:
+    """Return the names of settings, and those of files with secrets."""
+    return [*kind.model_fields, *(f"{name}_file" for name in kind.model_fields if _is_secret(kind, name))]
 
 
 def _section(annotation: Any) -> type[Section] | None:
@@ -161,6 +202,7 @@ def _owner(kind: type[BaseModel], location: Path) -> type[BaseModel] | None:
 
 
 def _setting(kind: type[BaseModel], location: Path) -> Setting | None:
+    """Return the setting at a place; None for tables, and for names within a table that has any."""
     if not location:
         return None
     owner = _owner(kind, location[:-1])

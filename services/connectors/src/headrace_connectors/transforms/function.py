@@ -44,7 +44,7 @@ class FunctionSettings(Settings):
         """
         module_name, colon, name = self.function.partition(":")
         if not colon or not name.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
-            raise ValueError(f'{self.function!r} is not the name of a function: write "module:name"')
+            raise ValueError(f'function = {self.function!r} is not the name of a function: write "module:name"')
         if self.directory is not None:
             directory = str(self.directory.expanduser().absolute())
             if not Path(directory).is_dir():
@@ -56,7 +56,7 @@ class FunctionSettings(Settings):
         except ModuleNotFoundError as error:
             if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
                 raise ValueError(
-                    f"there is no module {error.name}: install it, or set directory to where {error.name}.py is"
+                    f"function: there is no module {error.name}: install it, or set directory to its place"
                 ) from None
             raise ValueError(f"{module_name} cannot be imported: {error}") from error
         except Exception as error:

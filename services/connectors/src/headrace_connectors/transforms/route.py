@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import aiohttp
 import msgspec
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from headrace_connectors.contract import ConnectorError, Destination, Record, Settings, Transform
 from headrace_connectors.pipeline_file.models import TableDestination
@@ -34,7 +34,7 @@ class RouteSettings(Settings):
 
     topic_field: FieldPath
     """Path of the field in the payload, such as `event.type`: names of objects with dots between them."""
-    mapping_url: str
+    mapping_url: str = Field(pattern="^https?://")
     """Address of the mapping: of the connectors' own HTTP server, `http://127.0.0.1:8120/mappings/NAME`, or of another
     one. Without it the connector does not start.
     """

@@ -8,15 +8,15 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from headrace_connectors.contract import Settings
+from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.tables import table_name
 from headrace_connectors.routing.paths import FieldPath
-from headrace_settings import Secret
 
 
 class PostgresSinkSettings(Settings):
     """`settings` of the sink `postgres`."""
 
-    url: Secret
+    url: DatabaseUrl
     """Address, as `postgresql://user@host/database`."""
     table: Annotated[str, AfterValidator(table_name)] | None = None
     """Table that rows are written to, as `public.orders`. It has to exist. Not for `apply_changes`."""

@@ -23,10 +23,11 @@ from headrace_connectors.contract import (
     encode_state,
     stable_id,
 )
+from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.connection import Database, failures
 from headrace_connectors.postgresql.tables import TableName, table_name
 from headrace_connectors.sources.postgres.values import plain
-from headrace_settings import Between, Duration, Secret
+from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
 Key = list[Any]
@@ -36,7 +37,7 @@ Key = list[Any]
 class PollingSettings(Settings):
     """`settings` of the source `postgres`."""
 
-    url: Secret
+    url: DatabaseUrl
     """Address: `postgresql://user:password@host:5432/database`."""
     table: Annotated[str, AfterValidator(table_name)]
     """The table, as `schema.table`."""

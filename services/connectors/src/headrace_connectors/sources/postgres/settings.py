@@ -7,8 +7,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from headrace_connectors.contract import Settings
+from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.tables import table_name
-from headrace_settings import Between, Duration, Secret, Size
+from headrace_settings import Between, Duration, Size
 
 
 def _slot(name: str) -> str:
@@ -20,7 +21,7 @@ def _slot(name: str) -> str:
 class CdcSettings(Settings):
     """`settings` of the source `postgres_cdc`."""
 
-    url: Secret
+    url: DatabaseUrl
     """Address: `postgresql://user:password@host:5432/database`. The user needs the right to replicate."""
     slot: Annotated[str, AfterValidator(_slot)]
     """Replication slot of this source alone; created if missing."""
