@@ -152,7 +152,7 @@ class _Row(NamedTuple):
     """Place and bytes."""
     values: Sequence[str]
     """Values; none if the row is blank, or has a problem."""
-    count: int
+    lines_count: int
     """Number of lines."""
     problem: str | None
 
