@@ -14,7 +14,7 @@ from headrace_connectors.contract import Batch, Cdc, Record, Source, Unavailable
 from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.runtime.status import Status
-from headrace_connectors.storing.exactly_once import ExactlyOnce, Fenced
+from headrace_connectors.storing.exactly_once import ExactlyOnce, Fenced, TooLarge
 from headrace_connectors.storing.progress import Stored
 from headrace_proto.errors import Status as Code
 
@@ -151,3 +151,20 @@ async def test_a_start_whose_answers_are_lost_goes_on(is_killed):
     with pytest.raises(Fenced):
         await stored(first, 3)
     assert server.committed == [1, 2]
+
+
+@pytest.mark.parametrize("state", [None, b"2"])
+async def test_more_stages_than_a_commit_may_name_end_the_source(monkeypatch, state):
+    """The server would refuse them at each attempt, and the snapshot would be read again for ever."""
+    monkeypatch.setattr("headrace_connectors.storing.exactly_once.STAGES_PER_COMMAND_MAX", 1)
+
+    async def save(state):
+        raise AssertionError("there is nothing to save")
+
+    server = Server()
+    storing = exactly_once(server, save)
+    first, second = Batch([Record(1)]), Batch([Record(2)], state)
+    await storing.settle(first, await storing.send(first))
+    with pytest.raises(TooLarge, match="batch_size"):
+        await storing.settle(second, await storing.send(second))
+    assert server.committed == []

@@ -32,6 +32,7 @@ from headrace_connectors.storing.failures import Undelivered, translated
 from headrace_connectors.storing.progress import Pending, Progress, Stored
 from headrace_connectors.storing.steps import InDoubt, SaveState
 from headrace_proto.errors import Status
+from headrace_proto.limits import STAGES_PER_COMMAND_MAX
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -51,6 +52,17 @@ _EXPIRED: Final = (
     "expired before this runtime was started again: they are lost. Remove `pending` from the state file to go on, and "
     "set delivery.stage_lifetime higher"
 )
+_TOO_LARGE: Final = (
+    "records that count together, as those of a snapshot, have more than {count} stages in stream {stream}, one for "
+    "each batch and partition, and cannot be committed: set `batch_size` in the settings of the source so much higher "
+    "that there are fewer, or give the topics fewer partitions"
+)
+
+
+class TooLarge(ConnectorError):
+    """A batch has more stages than a commit may name."""
+
+    code = "too_large"
 
 
 class Fenced(ConnectorError):
@@ -98,6 +110,16 @@ class Staged:
         """Append those of a later batch."""
         for stream, stages in other.stages.items():
             self.stages.setdefault(stream, []).extend(stages)
+
+    def check_size(self) -> None:
+        """Check that they can be committed together.
+
+        Raises:
+            TooLarge: There are too many stages.
+        """
+        for stream, stages in self.stages.items():
+            if len(stages) > STAGES_PER_COMMAND_MAX:
+                raise TooLarge(_TOO_LARGE.format(count=STAGES_PER_COMMAND_MAX, stream=stream))
 
     @property
     def messages_count(self) -> int:
@@ -181,10 +203,12 @@ class ExactlyOnce:
         if self._open is None:
             if batch.state is None:
                 self._held.add(sent)
+                self._held.check_size()
                 return 0
             together, self._held = self._held, Staged()
             self._has_held = bool(together.stages)
             together.add(sent)
+            together.check_size()
             if not together.stages:
                 await self._settled(batch.state)
                 return 0
