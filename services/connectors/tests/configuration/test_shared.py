@@ -174,7 +174,7 @@ async def test_a_change_that_was_sent_twice_counts_once(machines: Callable[[str]
 async def test_a_change_without_space_is_refused(
     machines: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CON-79: a snapshot of the ledger stays one message."""
+    """CON-76: a snapshot of the ledger stays one message."""
     one = machines("one")
     await one.start()
     with pytest.raises(TooLarge, match="a change in a group 1048576 at most"):
@@ -209,7 +209,7 @@ def configured(log: VersionLog, change: NewVersion | Selection) -> Configured:
 
 @given(st.integers(0, 2**32))
 def test_ledgers_agree_after_any_entries_and_snapshots(seed: int) -> None:
-    """CON-79: stale, repeated and damaged changes have no effect; a reader that begins at a snapshot has the same."""
+    """CON-76: stale, repeated and damaged changes have no effect; a reader that begins at a snapshot has the same."""
     draw = random.Random(seed)
     reader, copies = Ledger(), [Ledger()]
     logs = [VersionLog("a"), VersionLog("b")]
@@ -237,7 +237,7 @@ def test_ledgers_agree_after_any_entries_and_snapshots(seed: int) -> None:
 
 
 def test_old_versions_of_a_group_are_dropped() -> None:
-    """CON-79: by number and by size; those that can be in effect again at once stay."""
+    """CON-76: by number and by size; those that can be in effect again at once stay."""
     found = Ledger()
 
     def add(offset: int, size_bytes: int, origin: Any = "http") -> VersionLog:
@@ -258,7 +258,7 @@ def test_old_versions_of_a_group_are_dropped() -> None:
 
 
 def test_a_snapshot_without_versions_is_read_by_older_releases() -> None:
-    """CON-79: the format grows with the first change alone."""
+    """CON-76: the format grows with the first change alone."""
     found = Ledger()
     assert found.snapshot().format == 1
     found.apply(0, configured(VersionLog("a"), NewVersion(AT, ANNA, "http", "sources", {})))

@@ -8,13 +8,14 @@ GET  /connectors/{key}/destinations        destinations of a source: circuit, la
 GET  /connectors/{key}/history             records per second and lag of the last hour
 POST /connectors/{key}/start, /stop, /restart
 POST /sources/{key}/cdc/abandon-batch      give up the pending batch: its records are lost
+GET  /openapi.json                         description of all calls, open to all
 
 Configurations and mappings are in `http.configuration`. All but health requires the bearer token, if one is set.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +26,15 @@ from headrace_chassis import admin_http
 from headrace_chassis.lifecycle import Health
 from headrace_connectors.configuration.configurations import Apply, Configurations
 from headrace_connectors.http.configuration import BODY_BYTES_MAX, ConfigurationCalls
+from headrace_connectors.http.description import document
+from headrace_connectors.http.endpoints import Endpoint, Handler
+from headrace_connectors.http.models import (
+    AbandonAnswer,
+    ConnectorAnswer,
+    DestinationAnswer,
+    HealthAnswer,
+    HistoryAnswer,
+)
 from headrace_connectors.http.problems import authentication, problems
 from headrace_connectors.observability.history import INTERVAL_SECONDS, History
 from headrace_connectors.pipeline_file.models import HttpSettings
@@ -54,11 +64,89 @@ async def serving(
         yield None
         return
     application = web.Application(middlewares=[authentication(settings), problems], client_max_size=BODY_BYTES_MAX)
-    application.add_routes(admin_http.pages(health=health, metrics=metrics))
-    application.add_routes(_Calls(supervisor, history).routes())
-    application.add_routes(ConfigurationCalls(configurations, apply).routes())
+    for endpoint in endpoints(supervisor, configurations, apply, history, health=health, metrics=metrics):
+        if endpoint.method == "GET":
+            # HEAD is answered, too.
+            application.router.add_get(endpoint.path, endpoint.handler)
+        else:
+            application.router.add_route(endpoint.method, endpoint.path, endpoint.handler)
     async with admin_http.listening(application, address, advice="; set http.address") as bound:
         yield bound
+
+
+def endpoints(
+    supervisor: Supervisor,
+    configurations: Configurations,
+    apply: Apply,
+    history: History,
+    *,
+    health: Callable[[], Health],
+    metrics: CollectorRegistry,
+) -> list[Endpoint]:
+    """Return all endpoints. Arguments as of `serving`."""
+    page = _Page()
+    found = [
+        *_admin(admin_http.pages(health=health, metrics=metrics)),
+        *_Calls(supervisor, history).endpoints(),
+        *ConfigurationCalls(configurations, apply).endpoints(),
+        Endpoint(
+            method="GET",
+            path="/openapi.json",
+            handler=page.description,
+            name="get_description",
+            answer=dict[str, Any],
+            is_public=True,
+        ),
+    ]
+    page.document = document(found)
+    return found
+
+
+def _admin(routes: Sequence[web.RouteDef]) -> list[Endpoint]:
+    """Return the pages that all services have."""
+    handlers = {route.path: route.handler for route in routes}
+    return [
+        Endpoint(
+            method="GET",
+            path="/live",
+            handler=_titled(handlers["/live"], "Return the status of the process, while it runs."),
+            name="get_live",
+            answer=HealthAnswer,
+            is_public=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/health",
+            handler=_titled(handlers["/health"], "Return the status of the process; 200 if it is ready."),
+            name="get_health",
+            answer=HealthAnswer,
+            other_answers={503: HealthAnswer},
+            is_public=True,
+        ),
+        Endpoint(
+            method="GET",
+            path="/metrics",
+            handler=_titled(handlers["/metrics"], "Return the metrics, in the text format of Prometheus."),
+            name="get_metrics",
+        ),
+    ]
+
+
+def _titled(handler: Any, text: str) -> Handler:
+    async def titled(request: web.Request) -> web.StreamResponse:
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    titled.__doc__ = text
+    return titled
+
+
+class _Page:
+    document: Mapping[str, Any] = {}
+
+    async def description(self, _request: web.Request) -> web.Response:
+        """Return this description."""
+        return web.json_response(self.document)
 
 
 class _Calls:
@@ -66,48 +154,77 @@ class _Calls:
         self._history = history
         self._supervisor = supervisor
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/connectors", self.connectors),
-            web.get("/connectors/{key}", self.connector),
-            web.get("/connectors/{key}/destinations", self.destinations),
-            web.get("/connectors/{key}/history", self.history),
-            web.post("/connectors/{key}/start", self.start),
-            web.post("/connectors/{key}/stop", self.stop),
-            web.post("/connectors/{key}/restart", self.restart),
-            web.post("/sources/{key}/cdc/abandon-batch", self.abandon),
+    def endpoints(self) -> list[Endpoint]:
+        """Return the endpoints."""
+        one = "/connectors/{key}"
+        found = [
+            Endpoint(
+                method="GET",
+                path="/connectors",
+                handler=self.connectors,
+                name="list_connectors",
+                answer=list[ConnectorAnswer],
+            )
         ]
+        reading: list[tuple[str, Handler, str, Any, tuple[int, ...]]] = [
+            (one, self.connector, "get_connector", ConnectorAnswer, ()),
+            (f"{one}/destinations", self.destinations, "list_destinations", list[DestinationAnswer], (409,)),
+            (f"{one}/history", self.history, "get_history", HistoryAnswer, ()),
+        ]
+        for path, handler, name, answer, errors in reading:
+            found.append(
+                Endpoint(method="GET", path=path, handler=handler, name=name, answer=answer, errors=(404, *errors))
+            )
+        acting: list[tuple[str, Handler, str, Any]] = [
+            (f"{one}/start", self.start, "start_connector", ConnectorAnswer),
+            (f"{one}/stop", self.stop, "stop_connector", ConnectorAnswer),
+            (f"{one}/restart", self.restart, "restart_connector", ConnectorAnswer),
+            ("/sources/{key}/cdc/abandon-batch", self.abandon, "abandon_batch", AbandonAnswer),
+        ]
+        for path, handler, name, answer in acting:
+            found.append(
+                Endpoint(method="POST", path=path, handler=handler, name=name, answer=answer, errors=(404, 409))
+            )
+        return found
 
     async def connectors(self, _request: web.Request) -> web.Response:
+        """List all connectors."""
         return web.json_response([self._document(one) for one in self._supervisor.connectors])
 
     async def connector(self, request: web.Request) -> web.Response:
+        """Return a connector."""
         return web.json_response(self._document(self._found(request)))
 
     async def destinations(self, request: web.Request) -> web.Response:
+        """List the topics that a source writes to in this run, with their circuit breakers."""
         return web.json_response(self._found(request).destinations())
 
     async def history(self, request: web.Request) -> web.Response:
+        """Return records per second and lag of the last hour."""
         samples = self._history.samples(self._found(request).key)
         return web.json_response({"interval_seconds": INTERVAL_SECONDS, "samples": [one.document() for one in samples]})
 
     async def start(self, request: web.Request) -> web.Response:
+        """Start a connector, unless it runs."""
         found = self._found(request)
         found.start()
         return web.json_response(self._document(found))
 
     async def stop(self, request: web.Request) -> web.Response:
+        """Stop a connector; what is in flight ends."""
         found = self._found(request)
         await found.stop()
         return web.json_response(self._document(found))
 
     async def restart(self, request: web.Request) -> web.Response:
+        """Stop a connector, and start it again."""
         found = self._found(request)
         await found.stop()
         found.start()
         return web.json_response(self._document(found))
 
     async def abandon(self, request: web.Request) -> web.Response:
+        """Give up the pending batch of a source of changes: its records are lost."""
         found = self._found(request)
         position = await found.abandon()
         return web.json_response({"abandoned": position, **self._document(found)})

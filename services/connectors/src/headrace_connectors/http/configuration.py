@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -22,25 +22,26 @@ from aiohttp import web
 
 from headrace_connectors.configuration.configurations import ANY_STATE, Apply, Condition, Configurations
 from headrace_connectors.configuration.errors import ChangedMeanwhile, NotFound
+from headrace_connectors.http.endpoints import AUTHOR_HEADER, CONDITIONS, Endpoint
+from headrace_connectors.http.models import (
+    ChangeBody,
+    CommentBody,
+    MappingsAnswer,
+    TopicAnswer,
+    ValidAnswer,
+    VersionsAnswer,
+)
 from headrace_connectors.versions import Author, Family, Kind, VersionLog
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 AUTHOR: Final = "Headrace-Author"
 """Header with the name of the author of a change, percent-encoded."""
+_DIGITS_MAX: Final = 9
+_CHANGE_ERRORS: Final = (409, 412, 413, 422, 503)
+_CHECK: Final = {"check": "Check it, and change nothing."}
+_COMMENT: Final = {"comment": "Reason of the change."}
 _KINDS: Final[dict[str, Kind]] = {"source": "sources", "sink": "sinks", "mapping": "mappings"}
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
-
-
-class _Change(msgspec.Struct, forbid_unknown_fields=True):
-    definition: dict[str, Any]
-    """Table as in a pipeline file."""
-    kind: Literal["source", "sink"] | None = None
-    """Kind of a new connector."""
-    comment: str = ""
-
-
-class _Comment(msgspec.Struct, forbid_unknown_fields=True):
-    comment: str = ""
 
 
 class ConfigurationCalls:
@@ -55,14 +56,39 @@ class ConfigurationCalls:
         self._all = configurations
         self._apply = apply
 
-    def routes(self) -> list[web.RouteDef]:
-        """Return the routes."""
+    def endpoints(self) -> list[Endpoint]:
+        """Return the endpoints."""
         connector, mapping = _Family(self, "connectors"), _Family(self, "mappings")
-        found = [*connector.routes("/connectors/{key}"), *mapping.routes("/mappings/{key}")]
-        return [*found, web.get("/mappings", self.mappings), web.get("/mappings/{key}", self.mapping), self._put()]
-
-    def _put(self) -> web.RouteDef:
-        return web.put("/mappings/{key}", self.put_mapping)
+        return [
+            *connector.endpoints("/connectors/{key}"),
+            *mapping.endpoints("/mappings/{key}"),
+            Endpoint(
+                method="GET", path="/mappings", handler=self.mappings, name="list_mappings", answer=MappingsAnswer
+            ),
+            Endpoint(
+                method="GET",
+                path="/mappings/{key}",
+                handler=self.mapping,
+                name="get_mapping",
+                answer=dict[str, TopicAnswer],
+                other_answers={304: None},
+                errors=(404,),
+                headers={"If-None-Match": "ETag of the mapping that is known."},
+            ),
+            Endpoint(
+                method="PUT",
+                path="/mappings/{key}",
+                handler=self.put_mapping,
+                name="put_mapping",
+                body=dict[str, TopicAnswer],
+                answer=VersionsAnswer,
+                status=201,
+                other_answers={200: ValidAnswer},
+                errors=_CHANGE_ERRORS,
+                query=_CHECK | _COMMENT,
+                headers=CONDITIONS | AUTHOR_HEADER,
+            ),
+        ]
 
     async def mappings(self, _request: web.Request) -> web.Response:
         """List the names of the mappings in effect."""
@@ -99,7 +125,7 @@ class ConfigurationCalls:
 
     async def activated(self, request: web.Request, family: Family, number: int) -> web.Response:
         """Put a version into effect."""
-        comment = (await _body(request, _Comment)).comment if request.can_read_body else ""
+        comment = (await _body(request, CommentBody)).comment if request.can_read_body else ""
         log = await self._all.activate(
             family, request.match_info["key"], number, _author(request, comment), _condition(request), self._apply
         )
@@ -153,26 +179,75 @@ class _Family:
         self._calls = calls
         self._family: Family = family
 
-    def routes(self, path: str) -> list[web.RouteDef]:
+    def endpoints(self, path: str) -> list[Endpoint]:
+        """Return the endpoints below a path."""
+        name = self._family.removesuffix("s")
+        changing: dict[str, Any] = {
+            "answer": VersionsAnswer,
+            "errors": (404, *_CHANGE_ERRORS),
+            "headers": CONDITIONS | AUTHOR_HEADER,
+        }
         return [
-            web.get(f"{path}/versions", self.versions),
-            web.post(f"{path}/versions", self.change),
-            web.post(f"{path}/versions/{{number:[0-9]{{1,9}}}}/activate", self.activate),
-            web.post(f"{path}/rollback", self.roll_back),
-            web.delete(path, self.delete),
+            Endpoint(
+                method="GET",
+                path=f"{path}/versions",
+                handler=self.versions,
+                name=f"list_{name}_versions",
+                answer=VersionsAnswer,
+                errors=(404, 503),
+            ),
+            Endpoint(
+                method="POST",
+                path=f"{path}/versions",
+                handler=self.change,
+                name=f"change_{name}",
+                body=ChangeBody,
+                answer=VersionsAnswer,
+                status=201,
+                other_answers={200: ValidAnswer},
+                errors=_CHANGE_ERRORS,
+                query=_CHECK,
+                headers=CONDITIONS | AUTHOR_HEADER,
+            ),
+            Endpoint(
+                method="POST",
+                path=f"{path}/versions/{{number}}/activate",
+                handler=self.activate,
+                name=f"activate_{name}_version",
+                body=CommentBody,
+                is_body_needed=False,
+                **changing,
+            ),
+            Endpoint(
+                method="POST",
+                path=f"{path}/rollback",
+                handler=self.roll_back,
+                name=f"roll_{name}_back",
+                body=CommentBody,
+                is_body_needed=False,
+                **changing,
+            ),
+            Endpoint(
+                method="DELETE", path=path, handler=self.delete, name=f"delete_{name}", query=_COMMENT, **changing
+            ),
         ]
 
     async def versions(self, request: web.Request) -> web.Response:
+        """List the versions, the newest first; the ETag is for changes."""
         await self._calls.catch_up()
         return self._calls.answer(self._calls.log(request, self._family))
 
     async def change(self, request: web.Request) -> web.Response:
-        change = await _body(request, _Change)
+        """Make a version and put it into effect, or only check it.
+
+        Nothing has changed if it is refused.
+        """
+        change = await _body(request, ChangeBody)
         await self._calls.catch_up()
         kind = self._kind(request, change)
         return await self._calls.changed(request, kind, change.definition, change.comment, request.query.get("check"))
 
-    def _kind(self, request: web.Request, change: _Change) -> Kind:
+    def _kind(self, request: web.Request, change: ChangeBody) -> Kind:
         if self._family == "mappings":
             return "mappings"
         if change.kind is not None:
@@ -186,9 +261,14 @@ class _Family:
         return active.kind
 
     async def activate(self, request: web.Request) -> web.Response:
-        return await self._calls.activated(request, self._family, int(request.match_info["number"]))
+        """Put a version into effect, such as an older one."""
+        number = request.match_info["number"]
+        if not (number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX):
+            raise NotFound(f"{request.match_info['key']} has no version {number!r}: versions have numbers")
+        return await self._calls.activated(request, self._family, int(number))
 
     async def roll_back(self, request: web.Request) -> web.Response:
+        """Put the version into effect that was active before."""
         await self._calls.catch_up()
         log = self._calls.log(request, self._family)
         if (previous := log.previous) is None:
@@ -196,6 +276,7 @@ class _Family:
         return await self._calls.activated(request, self._family, previous.number)
 
     async def delete(self, request: web.Request) -> web.Response:
+        """Stop and delete it; its versions stay, and can be put into effect again."""
         return await self._calls.deleted(request, self._family)
 
 

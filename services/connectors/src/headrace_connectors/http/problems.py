@@ -13,7 +13,7 @@ from headrace_connectors.pipeline_file.models import HttpSettings
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Problem, SettingsError
 
-_OPEN: Final = ("/live", "/health")
+_OPEN: Final = ("/live", "/health", "/openapi.json")
 _STATUSES: Final = {
     "not_found": 404,
     "not_changeable": 403,
@@ -65,7 +65,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except SettingsError as error:
         return invalid(error)
     except web.HTTPException as error:
-        return problem(error.status, "http", error.text or error.reason)
+        refusal = problem(error.status, "http", error.text or error.reason)
+        if "Allow" in error.headers:
+            refusal.headers["Allow"] = error.headers["Allow"]
+        return refusal
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> web.Response:
