@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headrace.cli.errors import CommandError
-from headrace.cli.servers.resolving import TopicPath, find_topic
+from headrace.cli.messages.redrive_ledger import Intent, Ledger, client_of, generations, has_transactions
+from headrace.cli.servers.resolving import Identifier, TopicPath, find_topic
 from headrace.cli.servers.target import Target
+from headrace.sdk.client import Client as Transactions
 from headrace.sdk.dead_letters import PREFIX
+from headrace.sdk.direct import DirectProducer, Outgoing
+from headrace.sdk.errors import NotFound
 from headrace_core import (
     Client,
     ConsumerGroup,
@@ -62,7 +67,8 @@ class Redrive:
     """A redrive of a dead-letter topic.
 
     The offset of the group is stored when the letters before it are acknowledged at their destinations, and those that
-    stay are at the end of the topic again. A letter that is sent twice because of a kill has the same id both times.
+    stay are at the end of the topic again. With transactions of the server, each letter is sent once, whatever is
+    killed. A server without them gets the letters of a batch that was cut off again, with the same ids.
     """
 
     target: Target
@@ -86,8 +92,9 @@ class Redrive:
         with self.target.connected() as client:
             path = self._found(client)
             plan = Plan()
+            positions = self._positions(client, path)
             for partition in path.partitions(None):
-                self._look(client, path, partition, plan)
+                self._look(client, path, partition, positions[partition], plan)
             for way in plan.sent:
                 self._destination(client, path, way)
         return plan
@@ -104,6 +111,9 @@ class Redrive:
         """
         with self.target.connected() as client:
             path = self._found(client)
+            if has_transactions(client):
+                self._run_once(client, path, plan, on_progress)
+                return
             group = self._joined(client, path)
             sent = 0
             for part in plan.parts:
@@ -112,6 +122,62 @@ class Redrive:
                     last = messages[-1].offset
                     client.store_offset(path.stream, path.topic, part.partition, last, group=group.id)
                     on_progress(sent)
+
+    # ---- each letter once
+
+    def _run_once(self, client: Client, path: TopicPath, plan: Plan, on_progress: Callable[[int], None]) -> None:
+        sent = 0
+        with client_of(self.target) as transactions, transactions.direct_producer(store_key=False) as producer:
+            ledgers = self._ledgers(transactions, client, path)
+            if client.group(path.stream, path.topic, self.group) is None:
+                # Without the group, everything is to be sent again.
+                for ledger in ledgers.values():
+                    ledger.reset()
+            group = self._joined(client, path)
+            for part in plan.parts:
+                ledger = ledgers[part.partition]
+                position = ledger.take_over(part.start)
+                # A run that was cut off may have begun a batch: it is ended as it was begun.
+                intent = ledger.intent()
+                while intent := intent or self._intent(client, path, part, position):
+                    if intent.end > position:
+                        read = _read(client, path, part.partition, max(intent.start, position), intent.end)
+                        letters = [message for messages in read for message in messages]
+                        if (other := _sent_once(ledger, producer, intent, path, letters)) is not None:
+                            intent = other
+                            continue
+                        sent += len(intent.ways)
+                        position = intent.end
+                    if ledger.is_foreign(intent):
+                        ledger.forget_intent()
+                    client.store_offset(path.stream, path.topic, part.partition, position - 1, group=group.id)
+                    on_progress(sent)
+                    intent = None
+
+    def _ledgers(self, transactions: Transactions, client: Client, path: TopicPath) -> dict[int, Ledger]:
+        found = generations(self.target, path, path.partitions(None))
+        return {
+            partition: Ledger(transactions, client, path, partition, generation)
+            for partition, generation in found.items()
+        }
+
+    def _intent(self, client: Client, path: TopicPath, part: Part, position: int) -> Intent | None:
+        """Return the next batch; None: there are no more letters."""
+        messages = next(_read(client, path, part.partition, position, part.end), None)
+        if messages is None:
+            return None
+        destinations: list[tuple[Identifier, Identifier]] = []
+        ways: dict[int, int] = {}
+        for message in messages:
+            way = self._way(message)
+            if way.stream is not None:
+                to = self._destination(client, path, way)
+                if (to.stream, to.topic) not in destinations:
+                    destinations.append((to.stream, to.topic))
+                ways[message.offset] = destinations.index((to.stream, to.topic))
+        return Intent(uuid.uuid4().hex, position, messages[-1].offset + 1, destinations, ways)
+
+    # ---- parts of both ways
 
     def _found(self, client: Client) -> TopicPath:
         path = find_topic(client, self.stream, self.topic)
@@ -128,12 +194,25 @@ class Redrive:
         client.join_group(path.stream, path.topic, group.id)
         return group
 
-    def _look(self, client: Client, path: TopicPath, partition: int, plan: Plan) -> None:
-        stored = None
-        if client.group(path.stream, path.topic, self.group) is not None:
+    def _positions(self, client: Client, path: TopicPath) -> dict[int, int]:
+        """Return the offset to continue at by partition."""
+        partitions = path.partitions(None)
+        if client.group(path.stream, path.topic, self.group) is None:
+            return dict.fromkeys(partitions, 0)
+        found = {}
+        for partition in partitions:
             stored = client.offset(path.stream, path.topic, partition, group=self.group)
+            found[partition] = stored.stored_offset + 1 if stored is not None else 0
+        if has_transactions(client):
+            # A run that was killed may have sent letters, and not stored the offset of the group.
+            with client_of(self.target) as transactions:
+                for partition, ledger in self._ledgers(transactions, client, path).items():
+                    found[partition] = max(found[partition], ledger.position())
+        return found
+
+    def _look(self, client: Client, path: TopicPath, partition: int, start: int, plan: Plan) -> None:
         last = client.poll(path.stream, path.topic, partition, strategy="last", count=1).messages
-        start, end = stored.stored_offset + 1 if stored is not None else 0, last[0].offset + 1 if last else 0
+        end = last[0].offset + 1 if last else 0
         part = Part(partition, start, start)
         kept: Counter[Way] = Counter()
         for messages in _read(client, path, partition, start, end):
@@ -201,6 +280,41 @@ class Redrive:
                     "last batch, and the next run goes on there"
                 ) from error
         return sent
+
+
+def _sent_once(
+    ledger: Ledger, producer: DirectProducer, intent: Intent, path: TopicPath, letters: Sequence[Message]
+) -> Intent | None:
+    """Send a batch; return the one that another run has begun, if there is one: it comes first."""
+    gone, sent = set(), set()
+    for stream in {stream for stream, _ in intent.destinations} - {path.stream}:
+        try:
+            if ledger.is_sent(intent, stream):
+                sent.add(stream)
+        except NotFound:
+            # Deleted since the batch was begun: its letters stay.
+            gone.add(stream)
+    groups: dict[tuple[Identifier, Identifier], list[Outgoing]] = {}
+    for message in letters:
+        way = intent.ways.get(message.offset)
+        to = None if way is None else intent.destinations[way]
+        if to is None or to[0] in gone:
+            letter = Outgoing(message.payload, None, ledger.partition, message.user_headers, message.id)
+            groups.setdefault((path.stream, path.topic), []).append(letter)
+        elif to[0] not in sent:
+            letter = Outgoing(message.payload, message.key, None, _without_reason(message), message.id)
+            groups.setdefault(to, []).append(letter)
+    staged = ledger.stage(producer, groups)
+    if ledger.is_foreign(intent):
+        begun = ledger.begin(intent)
+        if begun.batch != intent.batch:
+            ledger.discard(staged)
+            return begun
+    own = staged.pop(path.stream, [])
+    for stream, stages in staged.items():
+        ledger.commit_foreign(intent, stream, stages)
+    ledger.commit(intent.end, own)
+    return None
 
 
 def _read(client: Client, path: TopicPath, partition: int, start: int, end: int) -> Iterator[Sequence[Message]]:

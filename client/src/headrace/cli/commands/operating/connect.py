@@ -188,8 +188,9 @@ def redrive(
 ) -> None:
     """Send the messages of a dead-letter topic back to the topics that they came from.
 
-    The offsets of the group `headrace-redrive` say which letters were sent: another run goes on after them. Letters
-    between them that stay are appended to the topic again. After a kill, a batch may be sent twice, with the same ids.
+    Each letter is sent once, also if a run is killed: another run goes on where it ended. Letters between those that
+    are sent, and that stay, are appended to the topic again. Delete the group `headrace-redrive` to send all again.
+    After a kill, a server without transactions gets a batch twice, with the same ids.
     """
     from headrace.cli.messages.redriving import Redrive  # noqa: PLC0415
 
