@@ -277,12 +277,16 @@ endef
 opensearch: ## Fetch OpenSearch for the tests of its connectors if it is not there
 	@.ci/opensearch
 
+.PHONY: influxdb
+influxdb: ## Get InfluxDB for the tests of its connectors if it is not there
+	@.ci/influxdb
+
 .PHONY: postgresql
 postgresql: ## Install PostgreSQL for the tests of guides if there is none
 	@.ci/postgresql
 
 .PHONY: test-python
-test-python: setup browser opensearch postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
+test-python: setup browser opensearch influxdb postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
 	$(call run_tests)
 
 .PHONY: setup-spark

@@ -89,8 +89,8 @@ def test_a_plugin_for_postgresql_keeps_the_rules(
 def test_every_plugin_has_a_case() -> None:
     makes = [make.func if isinstance(make, partial) else make for make in (*CASES.values(), *WITH_POSTGRESQL.values())]
     with_case = {(case.kind, case.name) for case in cast("list[Any]", makes)}
-    # These run in the file that has their server.
-    with_case |= {("sources", "opensearch"), ("sinks", "opensearch")}
+    # These run in the files that have their servers.
+    with_case |= {("sources", "opensearch"), ("sinks", "opensearch"), ("sources", "influxdb_query")}
     assert {(one.kind, one.name) for one in Plugins().installed() if one.distribution == "headrace"} == with_case
 
 

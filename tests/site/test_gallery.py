@@ -16,6 +16,9 @@ import headrace
 from headrace_connectors.plugins.discovery import Plugins
 from tests.connectors.process import until
 from tests.forked_process import ForkedProcess
+from tests.influxdb import PASSWORD as INFLUXDB_PASSWORD
+from tests.influxdb import USERNAME as INFLUXDB_USERNAME
+from tests.influxdb import influxdb
 from tests.opensearch import opensearch
 from tests.ports import free_port
 from tests.postgresql import postgresql
@@ -90,6 +93,10 @@ def test_an_example_does_what_its_comment_says(
         if "OPENSEARCH_URL" in example.path.read_text(encoding="utf-8"):
             (tmp_path / "opensearch").mkdir()
             environment["OPENSEARCH_URL"] = stack.enter_context(opensearch(tmp_path / "opensearch")).url
+        if "INFLUXDB_URL" in example.path.read_text(encoding="utf-8"):
+            (tmp_path / "influxdb").mkdir()
+            environment["INFLUXDB_URL"] = stack.enter_context(influxdb(tmp_path / "influxdb", "1.6")).url
+            environment |= {"INFLUXDB_USERNAME": INFLUXDB_USERNAME, "INFLUXDB_PASSWORD": INFLUXDB_PASSWORD}
         output = stack.enter_context(log.open("wb"))
         commands(example.before, check=True)
         # A forked process starts in the directory of the test.

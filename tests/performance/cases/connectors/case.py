@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.performance.cases.connectors.endpoints import Endpoints
 from tests.performance.cases.connectors.files import Files
+from tests.performance.cases.connectors.influx import Influx
 from tests.performance.cases.connectors.postgresql import ONCE, POLLING, SPREAD, Postgresql
 from tests.performance.cases.connectors.runs import BATCH, DESTINATIONS, ONE_BY_ONE, LeftOut, Measurements, Runs
 from tests.performance.cases.connectors.search import Search
@@ -17,7 +18,7 @@ from tests.performance.results.section import Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench
 
-GROUPS: Final[Sequence[type[Measurements]]] = (Postgresql, Files, Search, Endpoints, Sinks)
+GROUPS: Final[Sequence[type[Measurements]]] = (Postgresql, Files, Search, Influx, Endpoints, Sinks)
 
 
 def run(bench: Workbench) -> Section:

@@ -1,0 +1,1 @@
+"""Points of InfluxDB servers into topics: `test_query`."""
