@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import EntryPoint
 
 import pytest
 
-from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.pipeline import read_pipeline
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import SettingsError
@@ -235,37 +233,3 @@ def test_a_password_is_in_no_report(parse):
         with pytest.raises(SettingsError) as caught:
             parse(POSTGRES.replace("postgresql:///x", address))
         assert "geheim" not in str(caught.value)
-
-
-class Distribution:
-    """Metadata of a distribution with extras."""
-
-    name = "shop-connectors"
-    version = "1"
-
-    def __init__(self, *requires: str) -> None:
-        self.requires = list(requires)
-
-
-@pytest.mark.parametrize(
-    ("requires", "advice"),
-    [
-        (["no-such-module>=1; extra == 'sql'"], "pip install 'shop-connectors[sql]'"),
-        (
-            [
-                "no_such_module[fast]>=1; extra == 'other'",
-                'no_such_module>=1 ; python_version > "3" and extra == "mine"',
-            ],
-            "pip install 'shop-connectors[mine]'",
-        ),
-        (["no_such_module>=1"], "pip install no_such_module"),
-    ],
-)
-def test_a_module_that_is_not_installed(requires, advice):
-    """CON-95: the extra of the plugin's distribution is named, and the one with the plugin's name first."""
-    entry = EntryPoint("mine", "no_such_module:Mine", "headrace_connectors.v1.sources")
-    vars(entry).update(dist=Distribution(*requires))
-    with pytest.raises(
-        ConnectorError, match=re.escape(f"needs the module no_such_module, which is not installed: {advice}")
-    ):
-        Plugins([entry]).load("sources", "mine")

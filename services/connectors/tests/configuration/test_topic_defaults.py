@@ -68,7 +68,7 @@ BROKEN = {
     ),
     "no expiry": (
         LISTED + 'allow = [{ stream = "s", topic = "*", topic_defaults = { message_expiry = "soon" } }]\n',
-        "sources.a.admission.allow.topic_defaults.message_expiry: 'soon' is not",
+        "sources.a.admission.allow.topic_defaults.message_expiry: entry 1: 'soon' is not",
     ),
     "denied": (
         TOP + '[sources.a.admission]\nmode = "denylist"\n'

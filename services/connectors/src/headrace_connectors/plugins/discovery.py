@@ -12,7 +12,6 @@ from headrace_connectors.contract import CONTRACT_VERSION, GROUPS, Codec, Connec
 from headrace_connectors.plugins.extras import missing_package
 
 _GROUP: Final = re.compile(r"headrace_connectors\.v([0-9]+)\.([a-z]+)")
-_EXTRA: Final = re.compile(r"""(?P<name>[\w.-]+)[^;]*;.*\bextra\s*==\s*['"](?P<extra>[\w.-]+)['"].*""")
 _BASES: Final[dict[str, type[Any]]] = {"sources": Source, "sinks": Sink, "transforms": Transform, "codecs": Codec}
 
 
@@ -106,11 +105,6 @@ class Plugins:
             raise UnknownPlugin(self._missing(kind, name))
         try:
             loaded = entry.load()
-        except ModuleNotFoundError as error:
-            advice = self._advice(entry, error.name or "")
-            raise ConnectorError(
-                f"plugin {name!r} needs the module {error.name}, which is not installed: {advice}"
-            ) from error
         except Exception as error:
             names = {found for _, found in self._loadable}
             if isinstance(error, ImportError) and (missing := missing_package(name, error, entry.dist, names)):
@@ -120,21 +114,6 @@ class Plugins:
         if not (isinstance(loaded, type) and issubclass(loaded, base)):
             raise ConnectorError(f"plugin {name!r}: {entry.value} is not a subclass of {base.__name__}")
         return loaded
-
-    def _advice(self, entry: EntryPoint, module: str) -> str:
-        """Return how to install a module: by the extra of the plugin's distribution that has it, if there is one."""
-        package = module.partition(".")[0]
-        if entry.dist is None:
-            return f"pip install {package}"
-        found = [_EXTRA.fullmatch(line) for line in entry.dist.requires or ()]
-        extras = [one["extra"] for one in found if one is not None and one["name"].replace("-", "_") == package]
-        # An extra that is named after another plugin is for that one.
-        others = {of_name for _, of_name in self._loadable} - {entry.name}
-        extra = next((one for one in extras if one == entry.name), None) or next(
-            (one for one in extras if one not in others), None
-        )
-        wanted = f"'{entry.dist.name}[{extra}]'" if extra is not None else package
-        return f"pip install {wanted}"
 
     def _missing(self, kind: str, name: str) -> str:
         text = f"{name!r} is not a plugin of {kind}"
