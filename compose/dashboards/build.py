@@ -57,6 +57,7 @@ def gauge(metric: str, by: str = "") -> str:
 COMMANDS: Final = "headrace_command_duration_seconds"
 HTTP: Final = "headrace_http_request_duration_seconds"
 METADATA: Final = "headrace_metadata"
+CONNECTOR: Final = "headrace_connector"
 
 ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
@@ -299,6 +300,74 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         ),
     ),
     (
+        "Connectors",
+        (
+            Panel(
+                "Records",
+                "Stored in topics by sources, and written by sinks.",
+                (
+                    (rate(f"{CONNECTOR}_messages_routed_total", "connector_key"), "{{connector_key}} stored"),
+                    (rate(f"{CONNECTOR}_records_written_total", "connector_key"), "{{connector_key}} written"),
+                ),
+                "cps",
+            ),
+            Panel(
+                "State",
+                "Of each connector where it runs; those in standby run in another process.",
+                (
+                    (
+                        f'max by (connector_key, state) ({CONNECTOR}_state{{{_JOB},state!="standby"}}) > 0',
+                        "{{connector_key}} {{state}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Failures in a row",
+                "Since the last committed batch; it is zero while all goes well.",
+                (
+                    (
+                        f"max by (connector_key) ({CONNECTOR}_consecutive_failures{{{_JOB}}})",
+                        "{{connector_key}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Invalid and refused",
+                "Records that could not be read, routed or written, dead letters, and records without a place to go.",
+                (
+                    (rate(f"{CONNECTOR}_records_invalid_total", "connector_key"), "{{connector_key}} invalid"),
+                    (rate(f"{CONNECTOR}_dead_letters_total", "connector_key"), "{{connector_key}} dead letters"),
+                    (
+                        rate(f"{CONNECTOR}_destinations_rejected_total", "connector_key, reason"),
+                        "{{connector_key}} {{reason}}",
+                    ),
+                    (
+                        rate(f"{CONNECTOR}_routing_unmatched_total", "connector_key, action"),
+                        "{{connector_key}} without a destination: {{action}}",
+                    ),
+                ),
+                "cps",
+            ),
+            Panel(
+                "Destinations",
+                "Topics in use, and those that are refused for a while because they keep failing.",
+                (
+                    (gauge(f"{CONNECTOR}_destinations_active", "connector_key"), "{{connector_key}} in use"),
+                    (gauge(f"{CONNECTOR}_destination_circuit_open", "connector_key"), "{{connector_key}} refused"),
+                ),
+            ),
+            Panel(
+                "First use of a destination",
+                "Time to look it up or to create it.",
+                tuple(
+                    (quantile(share, f"{CONNECTOR}_destination_create_latency_seconds"), f"p{share * 100:g}")
+                    for share in (0.5, 0.99)
+                ),
+                "s",
+            ),
+        ),
+    ),
+    (
         "Metadata",
         (
             Panel(
@@ -381,7 +450,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "headrace",
         "title": "Headrace",
-        "description": "Messages, commands, consumer groups, listeners, resources and metadata of Headrace servers.",
+        "description": "Messages, commands, consumer groups, listeners, resources, connectors, metadata.",
         "tags": ["headrace"],
         "timezone": "browser",
         "schemaVersion": 39,

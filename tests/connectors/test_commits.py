@@ -234,6 +234,7 @@ def test_a_commit_that_keeps_failing_degrades_the_source(
     rows.execute("INSERT INTO rows (id) VALUES (11)")
     status = connectors.becomes("a", "degraded")
     assert "advancing the slot" in status["last_error"]
+    assert connectors.metric("iggy_connector_state", connector_key="a", state="degraded") == 1
     assert [row for row, _ in messages(client, stream)] == [11]
     assert connectors.stop() == 0
     connectors.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,3 +121,61 @@ async def test_connectors_that_do_not_answer(
         none = await other("GET", "/connectors")
         assert (none.status, "set http.connectors.url" in none.data["reason"]) == (404, True)
         assert USERNAME in (await other("GET", "/users")).body.decode()
+
+
+@pytest.fixture
+def sharing(start_server: StartServer, tmp_path: Path) -> Iterator[tuple[ServerProcess, list[Connectors]]]:
+    """A server that knows two processes, which share their connectors; not started."""
+    pair = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        connectors = Connectors(tmp_path / name, "")
+        pair.append(connectors)
+    server = start_server({"HTTP_CONNECTORS_URL": f"{pair[0].url}, {pair[1].url}/"})
+    for connectors in pair:
+        connectors.server_url = url_of(server.address)
+    yield server, pair
+    for connectors in pair:
+        connectors.kill()
+
+
+async def test_each_connector_is_asked_where_it_runs(sharing: tuple[ServerProcess, list[Connectors]]) -> None:
+    """CON-96: of processes that share connectors, any may be away; a call reaches the one that runs its connector."""
+    server, pair = sharing
+    made = SOURCE.replace("[sources.made]", "[sources.other]").replace("orders", "others")
+    for connectors in pair:
+        connectors.run('[sharing]\ngroup = "g"\nlease = "2 s"\n' + SOURCE + made)
+    async with aiohttp.ClientSession() as session:
+        root = await Api(session, server.http_url).login()
+
+        async def states() -> dict[str, tuple[str, str]]:
+            return {one["key"]: (one["state"], one["runs_in"]) for one in await root.ok("GET", "/connectors")}
+
+        async def become(expected: dict[str, str], processes: int) -> None:
+            async with asyncio.timeout(60):
+                while True:
+                    found = await states()
+                    if ({key: state for key, (state, _) in found.items()}, len({p for _, p in found.values()})) == (
+                        expected,
+                        processes,
+                    ):
+                        return
+                    await asyncio.sleep(0.05)
+
+        both = {"made": "running", "other": "running"}
+        await become(both, 2)
+        for key in both:
+            assert (await root.ok("GET", f"/connectors/{key}"))["state"] == "running"
+            assert (await root.ok("POST", f"/connectors/{key}/stop"))["state"] == "stopped"
+            await root.ok("POST", f"/connectors/{key}/start")
+            await become(both, 2)
+            assert await root.ok("GET", f"/connectors/{key}/history")
+        missing = await root("GET", "/connectors/none")
+        assert (missing.status, "there is no connector 'none'" in missing.data["reason"]) == (404, True)
+        pair[0].kill()
+        assert set(await states()) == set(both), "one that is away hides nothing"
+        await become(both, 1)
+        assert (await root.ok("POST", "/connectors/made/stop"))["state"] == "stopped"
+        pair[1].kill()
+        silent = await root("GET", "/connectors")
+        assert (silent.status, "do not answer" in silent.data["reason"]) == (502, True)

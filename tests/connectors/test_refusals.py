@@ -137,3 +137,17 @@ def test_the_http_interface_requires_its_token(connectors: Connectors) -> None:
             connectors.get(path)
         assert (caught.value.code, json.loads(caught.value.read())["code"]) == (401, "unauthorized")
     assert "secret" not in connectors.tail()
+
+
+def test_a_token_of_metrics_opens_nothing_else(connectors: Connectors) -> None:
+    """CON-97: Prometheus cannot stop a connector."""
+    connectors.write('[sources.a]\nplugin = "random"\nstream = "s"\ntopic = "t"\nenabled = false\n')
+    tokens = '[http]\ntoken = "of-all"\nmetrics_token = "of-metrics"\n'
+    text = connectors.file.read_text(encoding="utf-8").replace("[http]\n", tokens)
+    connectors.file.write_text(text, encoding="utf-8")
+    connectors.run()
+    assert "headrace_connector_state" in connectors.get("/metrics", Authorization="Bearer of-metrics")
+    assert "headrace_connector_state" in connectors.get("/metrics", Authorization="Bearer of-all")
+    for path, method in (("/connectors", "GET"), ("/connectors/a/start", "POST"), ("/metrics/", "GET")):
+        refused = connectors.refused(path, method, Authorization="Bearer of-metrics")
+        assert (refused["status"], refused["code"]) == (401, "unauthorized")

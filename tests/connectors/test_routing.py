@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
@@ -70,6 +71,22 @@ def test_a_source_without_routing_writes_to_its_topic(
     assert ids(client, stream, "orders") == list(range(30))
 
 
+def test_points_without_routing_go_to_their_topic(client: headrace.Client, connectors: Connectors, stream: str) -> None:
+    """CON-1: of all measurements, and answered when they are stored."""
+    port = free_port()
+    connectors.run(
+        f'[sources.a]\nplugin = "influxdb"\nstream = "{stream}"\ntopic = "points"\n'
+        f'[sources.a.settings]\naddress = "127.0.0.1:{port}"\n'
+    )
+    connectors.becomes("a", "running")
+    lines = b"".join(b"m%d,host=a value=%d %d\n" % (number % 3, number, number) for number in range(9))
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/write?db=shop", data=lines, method="POST")
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.status == 204
+    found = [(point["measurement"], point["fields"]["value"]) for point in payloads(client, stream, "points")]
+    assert found == [(f"m{number % 3}", number) for number in range(9)]
+
+
 def test_columns_route_rows_to_topics(
     client: headrace.Client, connectors: Connectors, events: psycopg.Connection, database_url: str, stream: str
 ) -> None:
@@ -130,6 +147,16 @@ def test_tables_route_changes_to_topics(
     until(lambda: rows("orders") == list(range(1, 51)) and rows("items") == list(range(1, 71)))
     until(lambda: database.execute(slot, (f"slot_{decoder}",)).fetchone() != before)
     assert connectors.stop() == 0
+
+    moved = database.execute(slot, (f"slot_{decoder}",)).fetchone()
+    database.execute("INSERT INTO orders VALUES (51)")
+    connectors.run(fault=("before-committing",))
+    assert connectors.wait() == -9
+    assert rows("orders") == list(range(1, 52)), "stored, and the state is saved"
+    assert database.execute(slot, (f"slot_{decoder}",)).fetchone() == moved, "only the commit moves the slot"
+    connectors.run()
+    until(lambda: database.execute(slot, (f"slot_{decoder}",)).fetchone() != moved)
+    assert rows("orders") == list(range(1, 52))
 
 
 def post(address: str, body: bytes, **headers: str) -> tuple[int, Any]:
@@ -209,7 +236,7 @@ def test_a_missing_key_lets_the_server_choose(
         assert connectors.metric("iggy_connector_destinations_rejected_total", connector_key="a", reason=reason) == 0
 
 
-@pytest.mark.parametrize("mode", ["open", "allowlist"])
+@pytest.mark.parametrize("mode", ["open", "allowlist", "denylist"])
 @pytest.mark.parametrize("policy", ["drop", "error"])
 def test_a_destination_beyond_the_cap_follows_the_policy(
     client: headrace.Client,
@@ -227,6 +254,8 @@ def test_a_destination_beyond_the_cap_follows_the_policy(
     admission = f'[sources.a.admission]\nmax_destinations = 2\non_admission_failure = "{policy}"\nmode = "{mode}"\n'
     if mode == "allowlist":
         admission += f'allow = [{{ stream = "{stream}", topic = "*" }}]\n'
+    elif mode == "denylist":
+        admission += f'deny = [{{ stream = "{stream}", topic = "secret" }}]\n'
     connectors.run(polling(database_url, routing) + admission)
     if policy == "drop":
         until(lambda: ids(client, stream, "a") == [1] and ids(client, stream, "b") == [2])
@@ -238,6 +267,37 @@ def test_a_destination_beyond_the_cap_follows_the_policy(
         assert "max_destinations" in status["last_error"]
         assert ids(client, stream, "a") == []
     assert "c" not in [topic.name for topic in client.topics(stream)]
+
+
+def test_a_hundred_thousand_destinations_are_bounded(
+    client: headrace.Client, connectors: Connectors, events: psycopg.Connection, database_url: str, stream: str
+) -> None:
+    """CON-9: as many values in the column leave series, destinations and memory as they were with a few."""
+    routing = f'topic_column = "kind"\ndefault_stream = "{stream}"\ndefault_topic = "rest"'
+    settings = 'cursor_column = "id"\nbatch_size = 5000'
+    limit = DROP + "max_destinations = 20\n"
+    connectors.run(polling(database_url, routing, settings) + limit)
+
+    def refused() -> float:
+        labels = {"connector_key": "a", "reason": "cap"}
+        return connectors.metric("headrace_connector_destinations_rejected_total", **labels)
+
+    def insert(first: int, last: int) -> None:
+        events.execute(
+            "INSERT INTO events (kind) SELECT 'kind-' || n FROM generate_series(%s::int, %s::int) n", (first, last)
+        )
+        until(lambda: refused() == last - 20)
+
+    insert(1, 20_000)
+    series = connectors.get("/metrics").count("\n")
+    memory = psutil.Process(connectors.pid).memory_info().rss
+    insert(20_001, 100_000)
+    assert connectors.get("/metrics").count("\n") == series
+    assert len(connectors.get("/connectors/a/destinations")) == 20
+    assert len(client.topics(stream)) == 20
+    assert connectors.metric("headrace_connector_destinations_active", connector_key="a") == 20
+    assert len(json.dumps(connectors.status("a"))) < 20_000
+    assert psutil.Process(connectors.pid).memory_info().rss - memory < 20e6
 
 
 @pytest.fixture

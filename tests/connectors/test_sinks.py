@@ -81,6 +81,9 @@ def test_an_invalid_message_is_put_aside_and_the_others_are_written(
     until(lambda: connectors.status("a")["invalid_count"] == 2)
     until(lambda: connectors.status("a")["records_count"] == 3)
     assert sorted(line["payload"] for line in lines(connectors)) == [0, 2, 4]
+    status = connectors.status("a")
+    assert "the payload is not JSON" in status["last_error"], "the reason is in the status, not in the log alone"
+    assert (status["state"], status["consecutive_failures"]) == ("running", 0)
     if letters is None:
         with pytest.raises(headrace.NotFound):
             client.topic(topic, "t-dead")

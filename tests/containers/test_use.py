@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.containers.cluster import SERVICES, Containers, wait_until
+from tests.containers.cluster import CONNECTORS, SERVICES, Containers, wait_until
 from tests.containers.load import TOPIC, Entrance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,11 +77,11 @@ def prometheus(cluster: Containers) -> Prometheus:
 
 
 def test_prometheus_has_metrics_of_every_service(prometheus: Prometheus) -> None:
-    """Prometheus scrapes every service with the metrics token; Prometheus itself requires a password."""
+    """Prometheus scrapes services and connectors with tokens for metrics; Prometheus itself requires a password."""
     with pytest.raises(urllib.error.HTTPError, match="401"):
         prometheus.without_a_token()
     wait_until(
-        lambda: len(prometheus.asked("up == 1")) == len(SERVICES),
+        lambda: len(prometheus.asked("up == 1")) == len(SERVICES) + len(CONNECTORS),
         _SCRAPED_SECONDS,
         lambda: f"up: {prometheus.asked('up')}",
     )
@@ -104,6 +104,12 @@ def test_the_dashboard_has_something_to_show(prometheus: Prometheus, entrance: E
         lambda: any(float(series["value"][1]) > 0 for series in prometheus.asked("headrace_appended_messages_total")),
         _SCRAPED_SECONDS,
         lambda: str(prometheus.asked("headrace_appended_messages_total")),
+    )
+    running = 'max by (connector_key) (headrace_connector_state{state="running"}) == 1'
+    wait_until(
+        lambda: {one["metric"]["connector_key"] for one in prometheus.asked(running)} == {"orders", "order-copies"},
+        _SCRAPED_SECONDS,
+        lambda: str(prometheus.asked("headrace_connector_state")),
     )
 
 

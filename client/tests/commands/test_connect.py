@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import command_line
 import pytest
 import yaml
 from command_shell import Shell
@@ -284,10 +285,13 @@ def test_a_trial_reports_refusals(headrace: Shell, pipeline: Path) -> None:
     assert b"is in admission.deny" in refused.stdout
 
 
-def test_a_trial_without_a_server(headrace: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["test", "run"])
+def test_there_is_no_server(headrace: Shell, tmp_path: Path, command: str) -> None:
     file = tmp_path / "pipeline.toml"
-    file.write_text('[server]\nurl = "headrace://127.0.0.1:1"\ntimeout = "100 ms"\n' + RANDOM)
-    refused = headrace.run("connect", "test", str(file))
+    file.write_text(
+        '[server]\nurl = "headrace://127.0.0.1:1"\ntimeout = "100 ms"\n[http]\naddress = "127.0.0.1:0"\n' + RANDOM
+    )
+    refused = headrace.run("connect", command, str(file))
     assert refused.returncode == 1
     assert f"{file} has the address and the user in [server]" in refused.stderr.decode()
 
@@ -353,6 +357,23 @@ def test_connectors_that_run(headrace: Shell, running: Running) -> None:
     assert (running.process.returncode, output) == (0, b"")
     assert b"connectors run: orders, lost, idle" in log
     headrace("stream", "delete", "wares", "--yes")
+
+
+def test_plugins_and_connectors_are_completed(headrace: Shell, running: Running) -> None:
+    """CON-95: names of plugins without a server, and those of connectors from the process that runs them."""
+
+    def completed(line: str, **variables: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_HEADRACE_COMPLETE": "bash_complete"}
+        result = command_line.run(environment=headrace.environment | words | variables)
+        return [item.removeprefix("plain,") for item in result.stdout.decode().split()]
+
+    assert completed("headrace connect new post") == ["postgres", "postgres_cdc"]
+    assert "mask_fields" not in completed("headrace connect new ")
+    assert completed("headrace connect test-plugin mask") == ["mask_fields"]
+    options = dict(zip(("HEADRACE_CONNECTORS_URL", "HEADRACE_CONNECTORS_TOKEN"), running.options[1::2], strict=True))
+    assert completed("headrace connect destinations o", **options) == ["orders"]
+    assert sorted(completed("headrace connect versions ", **options)) == ["idle", "lost", "orders"]
+    assert completed("headrace connect versions ", HEADRACE_CONNECTORS_URL="http://127.0.0.1:1") == []
 
 
 def test_an_interface_that_is_not_there(headrace: Shell) -> None:

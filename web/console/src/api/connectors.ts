@@ -46,6 +46,8 @@ export interface Connector {
   topics: { stream: string; topic: string }[];
   group: string | null;
   dead_letters_count: number | null;
+  /** Process of a group that runs it; null if there is none. */
+  runs_in: string | null;
   transforms: Record<string, TransformReport>;
   errors: ConnectorError[];
   history: StateChange[];

@@ -100,5 +100,8 @@ def run(pipeline: Pipeline) -> None:
         log_output.configure(LoggingSettings())
         try:
             asyncio.run(serve(running(pipeline), on_started=on_started))
-        except (StartRefused, HeadraceError, ConnectorError, OSError) as error:
+        except HeadraceError as error:
+            where = f"{pipeline.file} has the address and the user in [server]"
+            raise CommandError(f"cannot start: {error}; {where}") from error
+        except (StartRefused, ConnectorError, OSError) as error:
             raise CommandError(f"cannot start: {error}") from error

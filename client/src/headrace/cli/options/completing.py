@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -14,6 +15,8 @@ from headrace.cli.servers.target import target_of
 from headrace.connection import Credentials, Token
 from headrace_core import Client, decode_users, encode_get_users
 
+CONNECTORS_URL: Final = "http://127.0.0.1:8120"
+"""Usual address of the HTTP interface of connectors."""
 _TIMEOUT_SECONDS: Final = 0.5
 _SHOWN_MAX: Final = 200
 
@@ -57,6 +60,41 @@ def users(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
     def names() -> list[tuple[str, str]]:
         return [(user.username, user.status) for user in decode_users(_Server(context).ask(*encode_get_users()))]
+
+    return _items(names, incomplete)
+
+
+def plugins(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return a completion with the names of installed plugins.
+
+    Args:
+        kinds: Some of `sources`, `sinks`, `transforms` and `codecs`.
+    """
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+        def names() -> list[tuple[str, str]]:
+            from headrace_connectors.plugins.discovery import Plugins  # noqa: PLC0415 - it takes a while
+
+            found: dict[str, list[str]] = {}
+            for one in Plugins().installed():
+                if one.kind in kinds:
+                    found.setdefault(one.name, []).append(one.kind.removesuffix("s"))
+            return [(name, ", ".join(of_name)) for name, of_name in sorted(found.items())]
+
+        return _items(names, incomplete)
+
+    return complete
+
+
+def connectors(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the names of the connectors of a process that runs."""
+
+    def names() -> list[tuple[str, str]]:
+        from headrace.cli.servers.http_target import Api  # noqa: PLC0415 - other commands do without
+
+        url, token = _given(context, "url") or CONNECTORS_URL, _given(context, "token") or ""
+        answer = json.loads(Api(url, token=token, timeout_seconds=_TIMEOUT_SECONDS).ask("GET", "/connectors"))
+        return [(one["key"], f"{one['kind']} {one['plugin']}, {one['state']}") for one in answer]
 
     return _items(names, incomplete)
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import click
 
+from headrace.cli.options import completing
 from headrace.cli.servers.http_target import Api
 
-_URL: Final = "http://127.0.0.1:8120"
+CONNECTOR_ARGUMENT: Final = click.argument("key", metavar="KEY", shell_complete=completing.connectors)
 # A change is answered when the connector has stopped, which may take as long as its commit.
 _TIMEOUT_SECONDS: Final = 90.0
 
@@ -21,7 +22,7 @@ def with_connectors(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--url",
         envvar="HEADRACE_CONNECTORS_URL",
-        default=_URL,
+        default=completing.CONNECTORS_URL,
         show_default=True,
         help="Address of the connectors' HTTP interface, the setting http.address.",
     )

@@ -14,6 +14,7 @@ from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Problem, SettingsError
 
 _OPEN: Final = ("/live", "/health", "/openapi.json")
+_METRICS: Final = "/metrics"
 _STATUSES: Final = {
     "not_found": 404,
     "not_changeable": 403,
@@ -27,12 +28,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def authentication(settings: HttpSettings) -> Any:
     """Return a middleware that requires the token; without one, that programs of this machine call, and no web page."""
     known = () if settings.token is None else (f"Bearer {settings.token.reveal()}",)
+    of_metrics = () if settings.metrics_token is None else (f"Bearer {settings.metrics_token.reveal()}",)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in _OPEN:
             return await handler(request)
-        if known and not is_one_of(request.headers.get("Authorization", ""), known):
+        accepted = (*known, *of_metrics) if request.path == _METRICS else known
+        if known and not is_one_of(request.headers.get("Authorization", ""), accepted):
             return problem(401, "unauthorized", "the header Authorization has not the token of `http.token`")
         if not known and ("Origin" in request.headers or not _is_local(request.host)):
             # A page that a browser shows could call it otherwise, by a form or a name that resolves to loopback.

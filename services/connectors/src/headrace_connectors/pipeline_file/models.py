@@ -425,6 +425,8 @@ class HttpSettings(Section):
     """Address to listen on; port 0 picks a free port."""
     token: Secret | None = None
     """Bearer token of callers; needed beyond loopback."""
+    metrics_token: Secret | None = None
+    """Bearer token that opens the metrics alone, for Prometheus; `token` opens them, too."""
     configuration: ConfigurationSettings = ConfigurationSettings()
 
     @model_validator(mode="after")
@@ -433,6 +435,8 @@ class HttpSettings(Section):
             raise ValueError("configuration.enabled = true needs address and token: callers that can change connectors")
         if self.address is not None and not self.address.ip.is_loopback and self.token is None:
             raise ValueError(f"address = {self.address} is not loopback: token is needed")
+        if self.metrics_token is not None and self.token is None:
+            raise ValueError("metrics_token has no effect without token: set it as well, or remove metrics_token")
         return self
 
 

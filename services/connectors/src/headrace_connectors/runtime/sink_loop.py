@@ -23,6 +23,8 @@ from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_gra
 from headrace_connectors.storing.failures import FailureClass, class_of, translated
 
 _CLOSE_SECONDS: Final = 5.0
+_LOGGED: Final = frozenset({*range(1, 11), *(10**digits for digits in range(2, 10))})
+"""Repetitions of an invalid message that are logged: a topic may be full of them."""
 _log = logging.getLogger(__name__)
 
 
@@ -218,4 +220,7 @@ class SinkLoop:
             await self._opened().dead_letter(item.message, error)
             self._parts.counters.dead_letters += 1
         self._parts.counters.invalid += 1
-        _log.warning("%s: %s", where, error)
+        count = self._parts.status.noted(error)
+        if count in _LOGGED:
+            times = "" if count == 1 else f" ({count} times)"
+            _log.warning("%s: %s%s", where, error, times)

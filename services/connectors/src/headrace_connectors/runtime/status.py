@@ -82,15 +82,20 @@ class Status:
 
     def failed(self, error: BaseException) -> None:
         """Record a failure."""
+        self.noted(error)
+        self.consecutive_failures += 1
+
+    def noted(self, error: BaseException) -> int:
+        """Record an error that holds nothing up; return how often it was repeated without another one in between."""
         self.error_code = getattr(error, "code", None) if isinstance(getattr(error, "code", None), str) else None
         self.last_error = str(error) or type(error).__name__
         now = self.last_error_at = datetime.now(UTC)
-        self.consecutive_failures += 1
         last = self.errors[-1] if self.errors else None
         if last is not None and (last.code, last.message) == (self.error_code, self.last_error):
             last.at, last.count = now, last.count + 1
-        else:
-            self.errors.append(Failure(now, now, self.error_code, self.last_error))
+            return last.count
+        self.errors.append(Failure(now, now, self.error_code, self.last_error))
+        return 1
 
     def follow(self, earlier: Status) -> None:
         """Take over the history of the connector that this one replaces."""

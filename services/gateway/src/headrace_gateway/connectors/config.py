@@ -10,10 +10,12 @@ from headrace_settings import Between, Duration, Secret, Section
 
 
 class ConnectorsConfig(Section):
-    """`http.connectors`: a process with connectors, for the console and the HTTP API."""
+    """`http.connectors`: a process with connectors, or several that share them, for the console and the HTTP API."""
 
     url: str | None = None
-    """Address of its HTTP interface, such as `http://127.0.0.1:8120`; not set: there is none."""
+    """Address of its HTTP interface, such as `http://127.0.0.1:8120`; not set: there is none. Processes that share
+    connectors (`sharing.group`) are all named, with commas between them: each connector is asked where it runs.
+    """
     token: Secret | None = None
     """Token of that interface, the setting `http.token` of the pipeline file. Users of this server do not get it: the
     permission to read the server is needed for reading, and that to manage it for changes.
@@ -23,8 +25,14 @@ class ConnectorsConfig(Section):
 
     @model_validator(mode="after")
     def _url_is_an_address(self) -> Self:
-        if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"url = {self.url!r} is not an address such as http://127.0.0.1:8120")
+        for address in self.addresses:
+            if not address.startswith(("http://", "https://")):
+                raise ValueError(f"url = {address!r} is not an address such as http://127.0.0.1:8120")
         if self.url is None and self.token is not None:
             raise ValueError("token needs url")
         return self
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Address of each process, without a slash at its end."""
+        return () if self.url is None else tuple(one.strip().rstrip("/") for one in self.url.split(","))

@@ -3,6 +3,9 @@
 import type { ConnectorLag } from "../../api/connectors.ts";
 import { bytes, count, plural, time } from "../../format.ts";
 
+export const CHANGES_ARE_OFF =
+  "Changes are off: http.configuration.enabled of the pipeline file allows them.";
+
 const COLOURS: Record<string, string> = { running: "good", degraded: "warn", error: "bad" };
 
 export function StateBadge({ state }: { state: string }) {

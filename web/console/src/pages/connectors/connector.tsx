@@ -29,6 +29,9 @@ const RECORDS: Line[] = [{ label: "records", colour: "--plot-1" }];
 const LAG: Line[] = [{ label: "lag", colour: "--plot-2" }];
 const recordsPerSecond = (value: number) => `${rate(value)}/s`;
 
+/** A number of messages; the axis has no half ones. */
+const wholeCount = (value: number) => (Number.isInteger(value) ? count(value) : "");
+
 const DONE: Record<Action, string> = { start: "was started", stop: "was stopped", restart: "was restarted" };
 
 export function ConnectorPage({ id: key }: { id: string }) {
@@ -195,6 +198,12 @@ function Status({ connector }: { connector: Connector }) {
               ? "–"
               : `${when(connector.last_error_at)}: ${connector.last_error}`}
           </dd>
+          {connector.runs_in !== null && (
+            <>
+              <dt>Runs in</dt>
+              <dd>{connector.runs_in}</dd>
+            </>
+          )}
           {connector.topics.length > 0 && (
             <>
               <dt>Reads</dt>
@@ -266,7 +275,7 @@ function Progress({ path, connector }: { path: string; connector: Connector }) {
             title={isBytes ? "Bytes behind the log" : `Lag in ${connector.lag.unit}`}
             data={lags}
             lines={LAG}
-            format={isBytes ? bytes : count}
+            format={isBytes ? bytes : wholeCount}
             isBinary={isBytes}
             window={window}
           />

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import {
   type Connector,
   type ConnectorKind,
+  type ConnectorVersions,
   changed,
   connectorPath,
   definitionOf,
@@ -15,7 +16,7 @@ import { AreaField, ChoiceField, TextField } from "../../ui/fields.tsx";
 import { toast } from "../../ui/notices.tsx";
 import { Page } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
-import { lagText, lagValue, StateBadge } from "./columns.tsx";
+import { CHANGES_ARE_OFF, lagText, lagValue, StateBadge, when } from "./columns.tsx";
 
 export const NO_CONNECTORS =
   "This server knows no process with connectors. Set http.connectors.url to the address of one.";
@@ -52,11 +53,32 @@ const COLUMNS: Column<Connector>[] = [
     sort: (row) => lagValue(row.lag),
     cell: (row) => lagText(row.lag),
   },
-  { title: "Last error", kind: "fill", isNamed: true, cell: (row) => row.last_error ?? "–" },
+  { title: "Last error", kind: "fill", isNamed: true, cell: (row) => <LastError connector={row} /> },
 ];
+
+/** The last error, with its time; one that the connector has recovered from stands back. */
+function LastError({ connector: { last_error, last_error_at, last_commit_at } }: { connector: Connector }) {
+  if (last_error === null) return <>–</>;
+  const isOver =
+    last_error_at !== null &&
+    last_commit_at !== null &&
+    Date.parse(last_error_at) < Date.parse(last_commit_at);
+  return (
+    <span class={isOver ? "quiet" : undefined}>
+      {when(last_error_at)}: {last_error}
+    </span>
+  );
+}
 
 export function Connectors() {
   const { data: connectors, error, seenAt, reload } = usePolled<Connector[]>("/connectors", 2000);
+  // All connectors of a process can be changed, or none; a process without connectors can be changed.
+  const known = connectors?.[0];
+  const versions = usePolled<ConnectorVersions>(
+    known ? `${connectorPath(known.key)}/versions` : null,
+    30_000,
+  );
+  const isChangeable = versions.data?.is_changeable ?? known === undefined;
   const [isCreating, setCreating] = useState(false);
   const failing = connectors?.filter(({ state }) => state === "error" || state === "degraded") ?? [];
   return (
@@ -76,7 +98,13 @@ export function Connectors() {
       }
       actions={
         connectors && (
-          <button type="button" class="button primary" onClick={() => setCreating(true)}>
+          <button
+            type="button"
+            class="button primary"
+            disabled={!isChangeable}
+            title={isChangeable ? undefined : CHANGES_ARE_OFF}
+            onClick={() => setCreating(true)}
+          >
             Create a connector
           </button>
         )

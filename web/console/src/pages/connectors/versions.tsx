@@ -13,7 +13,7 @@ import { TextField } from "../../ui/fields.tsx";
 import { toast } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
-import { when } from "./columns.tsx";
+import { CHANGES_ARE_OFF, when } from "./columns.tsx";
 import { DefinitionField } from "./list.tsx";
 
 interface VersionsProps {
@@ -83,11 +83,7 @@ export function Versions({ versions, onDone }: VersionsProps) {
   };
   return (
     <Panel title="Versions of the configuration">
-      {!versions.is_changeable && (
-        <p class="quiet panel-text">
-          Changes are off: http.configuration.enabled of the pipeline file allows them.
-        </p>
-      )}
+      {!versions.is_changeable && <p class="quiet panel-text">{CHANGES_ARE_OFF}</p>}
       <Table
         label="Versions"
         columns={columns}

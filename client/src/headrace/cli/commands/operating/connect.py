@@ -24,8 +24,9 @@ from headrace.cli.connector_documents import (
     TriedRecordDocument,
 )
 from headrace.cli.family import family
+from headrace.cli.options import completing
 from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
-from headrace.cli.options.connectors_options import with_connectors
+from headrace.cli.options.connectors_options import CONNECTOR_ARGUMENT, with_connectors
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import Pattern, WholeNumber
@@ -85,7 +86,7 @@ def status(api: Api, form: Form) -> None:
 
 
 @app.command()
-@click.argument("key", metavar="KEY")
+@CONNECTOR_ARGUMENT
 @with_connectors
 @with_form
 def destinations(key: str, api: Api, form: Form) -> None:
@@ -99,13 +100,14 @@ for _command in (connect_changes.versions, connect_changes.activate, connect_cha
 
 
 @app.command()
-@click.argument("plugin", metavar="PLUGIN")
+@click.argument("plugin", metavar="PLUGIN", shell_complete=completing.plugins("sources", "sinks"))
 @click.option("--source", "kind", flag_value="sources", help="Write a source, if PLUGIN is the name of a sink, too.")
 @click.option("--sink", "kind", flag_value="sinks", help="Write a sink, if PLUGIN is the name of a source, too.")
 def new(plugin: str, kind: str | None) -> None:
     """Print a pipeline file for a source or a sink, with every setting, its default and its description.
 
-    Blanks are marked as ${NAME}. `headrace connect lint` reports those that are left.
+    Blanks are marked as ${NAME}. `headrace connect lint` reports those that are left. For example: `headrace connect
+    new postgres > pipeline.toml`.
     """
     from headrace.cli.connecting import pipelines  # noqa: PLC0415
 
@@ -233,7 +235,9 @@ def _print_redrive(document: list[RedriveDocument]) -> None:
 
 
 @app.command("test-plugin")
-@click.argument("plugin", metavar="PLUGIN")
+@click.argument(
+    "plugin", metavar="PLUGIN", shell_complete=completing.plugins("sources", "sinks", "transforms", "codecs")
+)
 @click.option(
     "--kind",
     type=click.Choice(("source", "sink", "transform", "codec")),

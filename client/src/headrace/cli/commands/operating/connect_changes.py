@@ -15,12 +15,11 @@ import click
 from headrace.cli import output
 from headrace.cli.connector_documents import AppliedDocument, VersionDocument, VersionsDocument
 from headrace.cli.errors import CommandError
-from headrace.cli.options.connectors_options import with_connectors
+from headrace.cli.options.connectors_options import CONNECTOR_ARGUMENT, with_connectors
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
 from headrace.cli.servers.http_target import Api, HttpError
 
-_KEY: Final = click.argument("key", metavar="KEY")
 _COMMENT: Final = click.option("--comment", "-m", default="", help="Reason of the change, kept with it.")
 _MAPPING: Final = click.option("--mapping", is_flag=True, help="KEY is the name of a mapping.")
 # Mappings come first: a source that routes by one reads it when it starts.
@@ -28,7 +27,7 @@ _TABLES: Final = (("mappings", "mapping"), ("sources", "source"), ("sinks", "sin
 
 
 @click.command()
-@_KEY
+@CONNECTOR_ARGUMENT
 @_MAPPING
 @with_connectors
 @with_form
@@ -39,7 +38,7 @@ def versions(key: str, api: Api, form: Form, *, mapping: bool) -> None:
 
 
 @click.command()
-@_KEY
+@CONNECTOR_ARGUMENT
 @click.argument("number", metavar="VERSION", type=WholeNumber(1, 2**31))
 @_MAPPING
 @_COMMENT
@@ -55,7 +54,7 @@ def activate(key: str, number: int, comment: str, api: Api, form: Form, *, mappi
 
 
 @click.command()
-@_KEY
+@CONNECTOR_ARGUMENT
 @_MAPPING
 @_COMMENT
 @with_connectors

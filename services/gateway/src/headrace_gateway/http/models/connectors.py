@@ -64,6 +64,7 @@ class ConnectorAnswer(msgspec.Struct, kw_only=True):
     topics: Annotated[list[ReadTopicAnswer], Meta(description="Topics that a sink reads.")] = []
     group: Annotated[str | None, Meta(description="Consumer group of a sink.")] = None
     dead_letters_count: int | None = None
+    runs_in: Annotated[str | None, Meta(description="Process of a group that runs it; null if there is none.")] = None
     transforms: Annotated[
         dict[str, dict[str, Any]], Meta(description="State of transforms that have one, such as the epoch of `route`.")
     ] = {}
