@@ -106,7 +106,7 @@ def test_every_call_is_described(described: Connectors) -> None:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
-    documented = Path("docs/connectors.md").read_text(encoding="utf-8")
+    documented = Path("docs/connectors-operation.md").read_text(encoding="utf-8")
     for path in re.findall(r"^\| `(?:GET|POST|PUT|DELETE) (/[^`]*)`", documented, flags=re.MULTILINE):
         wanted = path.replace("{n}", "{number}").replace("{name}", "{key}")
         assert any(one.endswith(f" {wanted}") for one in operations), path
