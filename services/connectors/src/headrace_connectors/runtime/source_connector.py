@@ -155,7 +155,13 @@ class SourceConnector(Connector):
             save, recover = exactly_once.save_settled, exactly_once.recover
         if delivery.batches_in_flight == 1:
             return AtLeastOnce(sending, save, recover)
-        ordered = OrderedDelivery(sending, Dispatcher(producer, concurrency=delivery.max_concurrent_destinations))
+        dispatcher = Dispatcher(
+            producer,
+            concurrency=delivery.max_concurrent_destinations,
+            batches_max=delivery.batches_in_flight,
+            linger=delivery.linger.seconds,
+        )
+        ordered = OrderedDelivery(sending, dispatcher)
         return AtLeastOnce(ordered, save, recover, ordered.begin_again)
 
     def _new_table(self) -> AdmissionTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,12 +32,27 @@ class Dispatcher:
     Args:
         producer: Sends.
         concurrency: Maximum number of topics that are sent to at a time.
+        batches_max: Number of batches at a time; when so many wait, no other can come.
+        linger: Longest time in seconds for which the first messages of a request wait for further batches.
         messages_max: Number of messages after which a request takes no further batch.
     """
 
-    def __init__(self, producer: DirectProducer, *, concurrency: int, messages_max: int = 10_000) -> None:
+    def __init__(
+        self,
+        producer: DirectProducer,
+        *,
+        concurrency: int,
+        batches_max: int = 1,
+        linger: float = 0.0,
+        messages_max: int = 10_000,
+    ) -> None:
         self._producer = producer
         self._turns = asyncio.Semaphore(concurrency)
+        self._batches_max = batches_max
+        self._batches_count = 0
+        # Set while no other batch can come.
+        self._is_full = asyncio.Event()
+        self._linger = linger
         self._messages_max = messages_max
         self._waiting: dict[Name, deque[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,8 +66,22 @@ class Dispatcher:
             For each topic places of messages, or an exception. The first batch of a request that failed has its
             failure, and those behind it `NotDelivered`.
         """
+        self._batches_count += 1
+        if self._batches_count >= self._batches_max:
+            self._is_full.set()
         acknowledged = {name: self._queued(name, messages) for name, messages in groups.items()}
-        return _gathered(acknowledged)
+        return self._gathered(acknowledged)
+
+    async def _gathered(self, acknowledged: Mapping[Name, asyncio.Future[Result]]) -> dict[Name, Result]:
+        try:
+            results = {name: await future for name, future in acknowledged.items()}
+        finally:
+            self._batches_count -= 1
+            self._is_full.clear()
+        for result in results.values():
+            if isinstance(result, Exception) and not isinstance(result, HeadraceError):
+                raise result
+        return results
 
     def _queued(self, name: Name, messages: Sequence[Outgoing]) -> asyncio.Future[Result]:
         one = _Waiting(messages, asyncio.get_running_loop().create_future())
@@ -69,6 +99,9 @@ class Dispatcher:
 
     async def _send(self, name: Name, queue: deque[_Waiting]) -> None:
         while queue:
+            if self._linger and sum(len(one.messages) for one in queue) < self._messages_max:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._is_full.wait(), self._linger)
             async with self._turns:
                 taken = self._taken(queue)
                 together = [message for one in taken for message in one.messages]
@@ -143,11 +176,3 @@ def _answer(one: _Waiting, result: Result) -> None:
     # A caller that was cancelled waits for nothing.
     if not one.acknowledged.done():
         one.acknowledged.set_result(result)
-
-
-async def _gathered(acknowledged: Mapping[Name, asyncio.Future[Result]]) -> dict[Name, Result]:
-    results = {name: await future for name, future in acknowledged.items()}
-    for result in results.values():
-        if isinstance(result, Exception) and not isinstance(result, HeadraceError):
-            raise result
-    return results
