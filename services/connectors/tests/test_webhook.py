@@ -108,7 +108,7 @@ async def test_those_who_wait_at_a_stop_are_refused():
     async with webhook() as (source, session):
         calls = [post(session, b'{"n": 1}') for _ in range(3)]
         await source.poll()
-        while len(source._waiting) + len(source._pending) < 3:
+        while len(source._waiting) + sum(map(len, source._flight.positions)) < 3:
             await asyncio.sleep(0)
         await source.close()
         assert [(await call)[0] for call in calls] == [503, 503, 503]
@@ -153,7 +153,7 @@ async def test_a_batch_that_is_being_stored_counts():
             await asyncio.sleep(0)
         await source.poll()
         assert (await post(session, b"3"))[0] == 429
-        while len(source._pending) < 2:
+        while sum(map(len, source._flight.positions)) < 2:
             await source.commit()
             await source.poll()
         await source.commit()

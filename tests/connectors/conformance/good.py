@@ -14,6 +14,7 @@ from headrace_connectors.conformance import Case, CodecCase, SinkCase, SourceCas
 from headrace_connectors.contract import (
     Batch,
     Codec,
+    InFlight,
     InvalidRecord,
     Place,
     Polling,
@@ -69,6 +70,7 @@ class GoodSource(Source):
         self._rows: list[int] = SHELVES[int(settings.shelf)]["rows"]
         self._last = -1
         self._polled = -1
+        self.flight = InFlight[int]()
 
     def mode(self) -> Any:
         return Polling(destructive=True)
@@ -85,13 +87,35 @@ class GoodSource(Source):
         self._rows[:] = [row for row in self._rows if row > self._last]
 
     async def poll(self) -> Batch | None:
+        batch = await self._after(self._last)
+        self._polled = self.flight.last or self._polled
+        self.flight.clear()
+        return batch
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        return None
+
+    async def poll_ahead(self) -> Batch | None:
+        return await self._after(self._last if self.flight.last is None else self.flight.last)
+
+    async def commit_batch(self, batch: Batch) -> None:
+        if committed := self.flight.committed(batch):
+            self._last = committed[-1]
+        self.remove()
+
+    async def rewind(self) -> None:
+        self.flight.clear()
+
+    async def _after(self, last: int) -> Batch | None:
         await asyncio.sleep(0)
-        found = [row for row in self._rows if row > self._last][:2]
+        found = [row for row in self._rows if row > last][:2]
         await asyncio.sleep(0)
         if not found:
             return None
-        self._polled = found[-1]
-        return Batch([Record({"id": row}, id=row + 1) for row in found], encode_state(1, self._polled))
+        batch = Batch([Record({"id": row}, id=row + 1) for row in found], encode_state(1, found[-1]))
+        self.flight.add(batch, found[-1])
+        return batch
 
     async def commit(self) -> None:
         self._last = self._polled

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace_connectors.contract import InvalidRecord, Place, Received, Record
-from tests.connectors.conformance import planted_sources
+from tests.connectors.conformance import planted_ahead, planted_sources
 from tests.connectors.conformance.good import (
     GoodCodec,
     GoodSink,
@@ -219,6 +219,7 @@ class EncodesAnything(GoodCodec):
 
 PLANTED: Mapping[type[Any], Any] = {
     **dict.fromkeys(planted_sources.PLANTED, PlantedSourceCase),
+    **dict.fromkeys(planted_ahead.PLANTED, PlantedSourceCase),
     **dict.fromkeys(GoodSink.__subclasses__(), PlantedSinkCase),
     **dict.fromkeys(GoodTransform.__subclasses__(), PlantedTransformCase),
     **dict.fromkeys(GoodCodec.__subclasses__(), PlantedCodecCase),

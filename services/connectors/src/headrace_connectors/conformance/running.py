@@ -6,12 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headrace_connectors.conformance import codec_rules, plugin_rules, sink_rules, source_rules, transform_rules
+from headrace_connectors.conformance import (
+    codec_rules,
+    pipelined_rules,
+    plugin_rules,
+    sink_rules,
+    source_rules,
+    transform_rules,
+)
 from headrace_connectors.conformance.cases import Case
 from headrace_connectors.conformance.rules import NotChecked, Outcome, Rule, Violation
 
 _RULES: Final[Mapping[str, tuple[Rule[Any], ...]]] = {
-    "sources": (*plugin_rules.RULES, *source_rules.RULES),
+    "sources": (*plugin_rules.RULES, *source_rules.RULES, *pipelined_rules.RULES),
     "sinks": (*plugin_rules.RULES, *sink_rules.RULES),
     "transforms": (*plugin_rules.RULES, *transform_rules.RULES),
     "codecs": (*plugin_rules.RULES, *codec_rules.RULES),

@@ -10,6 +10,7 @@ from headrace_connectors.contract.errors import (
     StateVersionMismatch,
     Unavailable,
 )
+from headrace_connectors.contract.pipelined import InFlight, Pipelined
 from headrace_connectors.contract.records import (
     Destination,
     Headers,
@@ -35,9 +36,11 @@ __all__ = [
     "Destination",
     "HeaderValue",
     "Headers",
+    "InFlight",
     "InvalidRecord",
     "Lag",
     "Opaque",
+    "Pipelined",
     "Place",
     "Polling",
     "Received",

@@ -220,6 +220,14 @@ class DeliverySettings(RetrySettings):
     """Maximum number of destinations that are sent to at a time; 1 keeps the order across topics."""
     timeout: _Delay = Duration.parse("30 s")
     """Time for the answer of the server to the records of one destination."""
+    batches_in_flight: Annotated[int, Between(1, 1000)] = 1
+    """Maximum number of batches that are polled and not committed yet; commits follow in the order of the batches. More
+    than 1 is for sources that can be polled ahead, and needs as much more memory.
+    """
+    linger: Annotated[Duration, Between(Duration.parse("0 s"), Duration.parse("1 s"))] = Duration.parse("0 s")
+    """Longest time for which the records of a batch wait for those of others that go to the same topic, to be sent with
+    them. Records that come while others are on their way are sent together in any case. It needs batches_in_flight.
+    """
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     """After a crash records of the last batch may be in their topics twice, or never are: each batch is a transaction.
     """
@@ -236,6 +244,23 @@ class DeliverySettings(RetrySettings):
     def _transactions_are_used(self) -> Self:
         if self.transaction is not None and self.guarantee == "at_least_once":
             raise ValueError('transaction has no effect with guarantee = "at_least_once": remove it')
+        return self
+
+    @model_validator(mode="after")
+    def _others_can_come(self) -> Self:
+        if self.linger.seconds and self.batches_in_flight == 1:
+            raise ValueError("linger waits for other batches: set batches_in_flight to more than 1, or remove it")
+        if self.linger.seconds and self.guarantee == "exactly_once":
+            raise ValueError('linger has no effect with guarantee = "exactly_once", which stages each batch: remove it')
+        return self
+
+    @model_validator(mode="after")
+    def _order_is_kept(self) -> Self:
+        if self.batches_in_flight > 1 and self.max_concurrent_destinations == 1:
+            raise ValueError(
+                "max_concurrent_destinations = 1 keeps the order across topics, and batches_in_flight = "
+                f"{self.batches_in_flight} keeps that of each topic alone: remove one of them"
+            )
         return self
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from headrace_connectors.contract import Codec, ConnectorError, Opaque, Sink, Source, Transform
+from headrace_connectors.contract import Codec, ConnectorError, Opaque, Pipelined, Sink, Source, Transform
 from headrace_connectors.pipeline_file.models import (
     HttpSettings,
     RuntimeSettings,
@@ -261,6 +261,7 @@ class _Reader:
         spec = SourceSpec(key, settings, source, codec, transforms)
         self._check_routing(spec, path)
         self._check_guarantee(spec, path)
+        self._check_flight(spec, path)
         return spec
 
     def _sink(self, key: str, table: dict[str, Any]) -> SinkSpec | None:
@@ -324,6 +325,19 @@ class _Reader:
                 (*path, "delivery", "guarantee"),
                 f"the senders of the plugin {spec.source.name} may send a record twice: remove it, and let readers "
                 "drop messages with the same id",
+            )
+
+    def _check_flight(self, spec: SourceSpec, path: Path) -> None:
+        if spec.settings.delivery.batches_in_flight == 1:
+            return
+        kind, name = spec.source.kind, spec.source.name
+        reason: str | None = f"the plugin {name} is not (`Pipelined`): choose another one"
+        if issubclass(kind, Pipelined):
+            reason = kind.pipelining_refusal(spec.source.settings)
+        if reason is not None:
+            self._tables.report(
+                (*path, "delivery", "batches_in_flight"),
+                f"needs a source that is polled ahead, and {reason}; or set it to 1",
             )
 
     def _check_sharing(

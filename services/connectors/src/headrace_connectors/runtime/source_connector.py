@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -18,12 +19,14 @@ from headrace_connectors.contract import ConnectorError, Lag, Opaque, Polling, S
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
+from headrace_connectors.runtime.pipelined_loop import PipelinedLoop
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
 from headrace_connectors.state.store import States
 from headrace_connectors.storing.delivery import Delivery
+from headrace_connectors.storing.dispatch import Dispatcher, OrderedDelivery
 from headrace_connectors.storing.exactly_once import ExactlyOnce
 from headrace_connectors.storing.progress import Stored
-from headrace_connectors.storing.steps import AtLeastOnce, Storing
+from headrace_connectors.storing.steps import AtLeastOnce, SaveState, Storing
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +125,8 @@ class SourceConnector(Connector):
         )
         try:
             sending = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
-            self._loop = SourceLoop(
+            kind = SourceLoop if delivery.batches_in_flight == 1 else PipelinedLoop
+            self._loop = kind(
                 self.key, source, delivery, self.status, may_go_on=self._may_go_on, create=spec.source.create
             )
             await self._loop.run(self._storing(stored, sending, producer))
@@ -133,7 +137,7 @@ class SourceConnector(Connector):
 
     def _storing(self, stored: Stored, sending: Delivery, producer: DirectProducer) -> Storing:
         delivery = self.spec.settings.delivery
-        save = partial(self._store.save, self.key, self.spec.source.name)
+        save: SaveState = partial(self._store.save, self.key, self.spec.source.name)
         exactly_once = ExactlyOnce(
             stored,
             sending,
@@ -145,10 +149,20 @@ class SourceConnector(Connector):
         )
         if delivery.guarantee == "exactly_once":
             return exactly_once
+        recover: Callable[[], Awaitable[bytes | None]] = partial(_value, stored.state)
         if stored.delivery is not None:
             # A batch of an earlier run may be pending, and its writer keeps its identity.
-            return AtLeastOnce(sending, exactly_once.save_settled, exactly_once.recover)
-        return AtLeastOnce(sending, save, partial(_value, stored.state))
+            save, recover = exactly_once.save_settled, exactly_once.recover
+        if delivery.batches_in_flight == 1:
+            return AtLeastOnce(sending, save, recover)
+        dispatcher = Dispatcher(
+            producer,
+            concurrency=delivery.max_concurrent_destinations,
+            batches_max=delivery.batches_in_flight,
+            linger=delivery.linger.seconds,
+        )
+        ordered = OrderedDelivery(sending, dispatcher)
+        return AtLeastOnce(ordered, save, recover, ordered.begin_again)
 
     def _new_table(self) -> AdmissionTable:
         settings = self.spec.settings

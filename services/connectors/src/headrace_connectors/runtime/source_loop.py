@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -116,7 +116,7 @@ class SourceLoop:
             await self._failed(storing, error)
             return
         if stored is not None:
-            await self._commit(stored)
+            await self._commit(stored, self._source.commit)
 
     async def _settled(self, storing: Storing, batch: Batch, sent: Any) -> int | None:
         """Settle a batch, however often it takes; return None if a stop was requested before."""
@@ -132,37 +132,51 @@ class SourceLoop:
     async def _failed(self, storing: Storing, error: Exception) -> None:
         has_lost = await storing.give_up_held()
         await self._attempts.failed(error)
-        if not has_lost or self._create is None:
+        if has_lost:
+            await self._open_anew(storing)
+
+    async def _begin_again(self, storing: Storing) -> None:
+        if await storing.give_up_held():
+            await self._open_anew(storing)
+
+    async def _open_anew(self, storing: Storing) -> None:
+        if self._create is None:
             return
         # The source has gone on behind records that do not count: it begins again after the last state.
         await self._source.close()
         self._source = self._create()
         await self._attempts.opened(partial(self._source.open, storing.state))
 
-    async def _commit(self, stored: int) -> None:
+    async def _commit(self, stored: int, commit: Callable[[], Awaitable[None]], batches_count: int = 1) -> bool:
+        """Commit what is stored; return False if it is not, and the source goes on without, or ends."""
         mode = self._source.mode()
         while True:
             if self._is_over():
-                return
+                return False
             try:
                 async with self._busy:
-                    await with_grace(self._source.commit(), self._stop, self._settings.commit_stop_grace.seconds)
+                    await with_grace(commit(), self._stop, self._settings.commit_stop_grace.seconds)
             except GraceOver:
                 _log.warning(
                     "%s: stopped before its commit has ended; its records are read again at the next start", self._key
                 )
-                return
+                return False
             except Exception as error:
                 if isinstance(mode, Opaque):
                     raise
                 await self._attempts.failed(error)
                 # A poll finds the same rows again; a log of changes is kept until it is committed.
-                if not isinstance(mode, Cdc) or self._stop.is_set() or self._abandoned:
-                    return
+                if not isinstance(mode, Cdc) or self._stop.is_set() or self._ends_commits():
+                    return False
             else:
                 break
-        self._status.committed(stored)
+        self._status.committed(stored, batches_count)
         self._attempts.succeeded()
+        return True
+
+    def _ends_commits(self) -> bool:
+        """Return True if a commit that has failed is not needed any more."""
+        return self._abandoned
 
     def _is_over(self) -> bool:
         """End the loop if it may not go on."""

@@ -102,10 +102,10 @@ class Status:
         self.history.extend(earlier.history)
         self.errors.extend(earlier.errors)
 
-    def committed(self, records_count: int) -> None:
-        """Record that a batch is stored and committed."""
+    def committed(self, records_count: int, batches_count: int = 1) -> None:
+        """Record that batches are stored and committed."""
         self.consecutive_failures = 0
-        self.batches_count += 1
+        self.batches_count += batches_count
         self.records_count += records_count
         self.last_commit_at = datetime.now(UTC)
 

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import aiohttp
 from aiohttp import web
 
-from headrace_connectors.contract import Batch, ConnectorError, Opaque, Record, Settings, Source
+from headrace_connectors.contract import Batch, ConnectorError, InFlight, Opaque, Record, Settings, Source
 from headrace_settings import Address, Between, Size
 
 _RETRY_SECONDS: Final = 1
@@ -69,7 +69,7 @@ class HttpEndpoint(Source):
         self._held_bytes = 0
         self._held_requests = 0
         self._arrived = asyncio.Event()
-        self._pending: list[_Request] = []
+        self._flight = InFlight[list[_Request]]()
         self._runner: web.AppRunner | None = None
         self._is_closing = False
         self.address: Address | None = None
@@ -128,33 +128,53 @@ class HttpEndpoint(Source):
         self.address = address.with_port(self._runner.addresses[0][1])
 
     async def poll(self) -> Batch:
+        """Wait for requests, after refusing those of the last poll."""
+        await self.rewind()
+        return await self.poll_ahead()
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        """Return None: requests are independent of each other."""
+        del settings
+        return None
+
+    async def poll_ahead(self) -> Batch:
         """Wait for requests."""
-        self._answer(503)
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
-        while self._waiting and len(self._pending) < self._limits.batch_size:
-            self._pending.append(self._waiting.popleft())
-        return Batch([record for request in self._pending for record in request.records])
+        taken: list[_Request] = []
+        while self._waiting and len(taken) < self._limits.batch_size:
+            taken.append(self._waiting.popleft())
+        batch = Batch([record for request in taken for record in request.records])
+        self._flight.add(batch, taken)
+        return batch
 
     async def commit(self) -> None:
         """Answer the callers."""
-        self._answer(200)
+        self._answer(200, self._flight.clear())
+
+    async def commit_batch(self, batch: Batch) -> None:
+        """Answer the callers of a batch, and of those before it."""
+        self._answer(200, self._flight.committed(batch))
+
+    async def rewind(self) -> None:
+        """Refuse what could not be stored: its callers send it again."""
+        self._answer(503, self._flight.clear())
 
     async def close(self) -> None:
         """Refuse what waits, and stop listening."""
         self._is_closing = True
-        self._pending += self._waiting
+        self._answer(503, [*self._flight.clear(), self._waiting])
         self._waiting.clear()
-        self._answer(503)
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def _answer(self, status: int) -> None:
-        for request in self._pending:
-            if not request.answer.done():
-                request.answer.set_result(status)
-        self._pending = []
+    def _answer(self, status: int, batches: Iterable[Iterable[_Request]]) -> None:
+        for batch in batches:
+            for request in batch:
+                if not request.answer.done():
+                    request.answer.set_result(status)
 
     async def receive(self, http: web.Request) -> web.Response:
         """Answer a request that brings records, when these are stored."""

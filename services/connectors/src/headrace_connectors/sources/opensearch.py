@@ -13,6 +13,7 @@ from pydantic import Field
 from headrace_connectors.contract import (
     Batch,
     ConnectorError,
+    InFlight,
     Polling,
     Record,
     Settings,
@@ -69,7 +70,7 @@ class OpenSearchSource(Source):
         self._settings = settings
         self._server = SearchServer(settings)
         self._state = _State()
-        self._polled = _State()
+        self._flight = InFlight[_State]()
 
     def mode(self) -> Polling:
         """Documents stay where they are."""
@@ -83,7 +84,7 @@ class OpenSearchSource(Source):
             ConnectorError: There is no such index, or the login is refused.
         """
         if state is not None:
-            self._state = self._polled = decode_state(state, _STATE_VERSION, _State)
+            self._state = decode_state(state, _STATE_VERSION, _State)
         await self._server.open()
         settings = self._settings
         index, field = quote(settings.index, safe="*,"), quote(settings.cursor_field, safe="*")
@@ -97,12 +98,24 @@ class OpenSearchSource(Source):
             )
 
     async def poll(self) -> Batch | None:
+        """Return the documents after the last commit."""
+        await self.rewind()
+        return await self.poll_ahead()
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        """Return None: a search can begin anywhere."""
+        del settings
+        return None
+
+    async def poll_ahead(self) -> Batch | None:
         """Return the next documents."""
-        hits = await self._hits()
+        state = self._state if self._flight.last is None else self._flight.last
+        hits = await self._hits(state)
         if not hits:
             await asyncio.sleep(self._settings.poll_interval.seconds)
             return None
-        self._polled = _following(self._state, hits)
+        following = _following(state, hits)
         records = [
             Record(
                 hit["_source"],
@@ -112,18 +125,30 @@ class OpenSearchSource(Source):
             )
             for hit in hits
         ]
-        return Batch(records, encode_state(_STATE_VERSION, self._polled))
+        batch = Batch(records, encode_state(_STATE_VERSION, following))
+        self._flight.add(batch, following)
+        return batch
 
     async def commit(self) -> None:
         """Go on after these documents."""
-        self._state = self._polled
+        if committed := self._flight.clear():
+            self._state = committed[-1]
+
+    async def commit_batch(self, batch: Batch) -> None:
+        """Go on after these documents."""
+        if committed := self._flight.committed(batch):
+            self._state = committed[-1]
+
+    async def rewind(self) -> None:
+        """Search after the last commit again."""
+        self._flight.clear()
 
     async def close(self) -> None:
         """Close connections."""
         await self._server.close()
 
-    async def _hits(self) -> list[dict[str, Any]]:
-        settings, state = self._settings, self._state
+    async def _hits(self, state: _State) -> list[dict[str, Any]]:
+        settings = self._settings
         size = settings.batch_size + len(state.names)
         if size > _RESULTS_MAX:
             raise ConnectorError(

@@ -5,9 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from headrace_connectors.contract import Batch, Polling, Record, Settings, Source, decode_state, encode_state, stable_id
+from headrace_connectors.contract import (
+    Batch,
+    InFlight,
+    Polling,
+    Record,
+    Settings,
+    Source,
+    decode_state,
+    encode_state,
+    stable_id,
+)
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
@@ -36,7 +46,7 @@ class RandomSource(Source):
         """Start with the first order."""
         self._settings = settings
         self._next = 0
-        self._polled = 0
+        self._flight = InFlight[int]()
 
     def mode(self) -> Polling:
         """Records can be made again."""
@@ -48,15 +58,28 @@ class RandomSource(Source):
             self._next = decode_state(state, _STATE_VERSION, int)
 
     async def poll(self) -> Batch | None:
+        """Return the orders after the last commit."""
+        await self.rewind()
+        return await self.poll_ahead()
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        """Return None: orders can always be made."""
+        del settings
+        return None
+
+    async def poll_ahead(self) -> Batch | None:
         """Return the next orders."""
         await asyncio.sleep(self._settings.interval.seconds)
-        end = self._next + self._settings.batch_size
+        begin = self._next if self._flight.last is None else self._flight.last
+        end = begin + self._settings.batch_size
         if self._settings.count:
             end = min(end, self._settings.count)
-        if end == self._next:
+        if end == begin:
             return None
-        self._polled = end
-        return Batch([self._order(number) for number in range(self._next, end)], encode_state(_STATE_VERSION, end))
+        batch = Batch([self._order(number) for number in range(begin, end)], encode_state(_STATE_VERSION, end))
+        self._flight.add(batch, end)
+        return batch
 
     def _order(self, number: int) -> Record:
         draw = random.Random(f"{self._settings.seed}/{number}")  # noqa: S311 - sample data
@@ -73,4 +96,14 @@ class RandomSource(Source):
 
     async def commit(self) -> None:
         """Go on after these orders."""
-        self._next = self._polled
+        if committed := self._flight.clear():
+            self._next = committed[-1]
+
+    async def commit_batch(self, batch: Batch) -> None:
+        """Go on after these orders."""
+        if committed := self._flight.committed(batch):
+            self._next = committed[-1]
+
+    async def rewind(self) -> None:
+        """Make the orders after the last commit again."""
+        self._flight.clear()

@@ -171,6 +171,8 @@ class ExactlyOnce:
         self._has_held = False
         # The batch whose commit has begun in this run.
         self._open: Pending | None = None
+        # True if an attempt to commit it may have had its effect.
+        self._is_in_doubt = False
         # True if the file says that a batch is pending which is known to be committed.
         self._is_behind = False
 
@@ -261,7 +263,7 @@ class ExactlyOnce:
             progress.home = min(staged.stages)
         progress.pending = pending
         await self._save(Stored(self._state, progress.encode()).encode())
-        self._open = pending
+        self._open, self._is_in_doubt = pending, False
 
     async def _settled(self, state: bytes | None) -> None:
         self._progress.pending = None
@@ -281,10 +283,14 @@ class ExactlyOnce:
         try:
             await self._call(home, pending.batch_id, pending.stages_of(home))
         except _UNKNOWN as error:
+            self._is_in_doubt = True
             raise InDoubt(f"batch {pending.batch_id} may be committed: {error}") from error
         except HeadraceError as error:
             if error.code == Status.TRANSACTION_FENCED:
                 raise Fenced(_FENCED.format(name=self._name, stream=home)) from error
+            if self._is_in_doubt and not _is_about_stages(error):
+                # A right that is gone since says nothing about the attempt before.
+                raise InDoubt(f"batch {pending.batch_id} may be committed: {translated(error, home)}") from error
             raise translated(error, f"batch {pending.batch_id} is not committed") from error
         await self._complete(pending)
 
@@ -340,6 +346,8 @@ class ExactlyOnce:
 
     async def _recover_first(self, pending: Pending) -> None:
         """Commit the first batch of all: before it nothing says to whom the name belongs."""
+        # An earlier run may have committed it.
+        self._is_in_doubt = True
         try:
             await self._commit(pending)
         except Undelivered:
@@ -411,6 +419,11 @@ class ExactlyOnce:
                 f"{error}. The user needs the permissions to read the stream, and to send to its topics and poll them; "
                 "if the stream was deleted, remove the state deliberately to start over"
             ) from error
+
+
+def _is_about_stages(error: HeadraceError) -> bool:
+    """Return True if the server has looked at the transaction: it would have said that the batch is committed."""
+    return isinstance(error, NotFound) or error.code in (Status.STAGE_EXPIRED, Status.STAGE_ABORTED)
 
 
 def _identity() -> str:

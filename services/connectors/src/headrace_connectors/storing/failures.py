@@ -1,6 +1,6 @@
 """Classes of failures: which are tried again, and which need a correction.
 
-Failures of the SDK and of plugins have one of four classes. docs/connectors.md has the same table.
+Failures of the SDK and of plugins have one of four classes. docs/connectors-delivery.md has the same table.
 """
 
 from __future__ import annotations

@@ -78,12 +78,20 @@ class AtLeastOnce:
         delivery: Sends.
         save: Saves states.
         recover: Returns the state of the run before; None: there is none.
+        begin_again: Called after a failure, when no batch is on its way any more.
     """
 
-    def __init__(self, delivery: Deliver, save: SaveState, recover: Callable[[], Awaitable[bytes | None]]) -> None:
+    def __init__(
+        self,
+        delivery: Deliver,
+        save: SaveState,
+        recover: Callable[[], Awaitable[bytes | None]],
+        begin_again: Callable[[], None] = lambda: None,
+    ) -> None:
         self._delivery = delivery
         self._save = save
         self._recover = recover
+        self._begin_again = begin_again
         self._state: bytes | None = None
 
     @property
@@ -112,6 +120,7 @@ class AtLeastOnce:
 
     async def give_up_held(self) -> bool:
         """Return False: no records are held."""
+        self._begin_again()
         return False
 
     async def rest(self) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import threading
 import time
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from headrace_connectors.contract import (
     Batch,
     ConnectorError,
+    InFlight,
     Polling,
     Record,
     Settings,
@@ -56,10 +58,15 @@ class FilesSource(Source):
         self._open_files: dict[tuple[int, int], OpenFile] = {}
         self._tracking = Tracking(settings, self._reader, self._open_files)
         self._committed = _State(secrets.token_hex(8), 1, [])
-        self._polled: _State | None = None
+        self._flight = InFlight[_State]()
+        # Set while no new file waits for the commit of its number.
+        self._numbered = asyncio.Event()
+        self._numbered.set()
         self._has_state = False
         self._is_trial = False
         self._last_served = 0
+        # Held from reading until the state behind it is known: a commit closes files that no state has.
+        self._reading = asyncio.Lock()
         # Reading goes on in its thread when a poll is cancelled.
         self._lock = threading.Lock()
 
@@ -79,50 +86,85 @@ class FilesSource(Source):
         self._is_trial = True
 
     async def poll(self) -> Batch | None:
+        """Return lines and rows after the last commit, or a new state without any for files that were found."""
+        await self.rewind()
+        return await self.poll_ahead()
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        """Return why files that are deleted are read a batch at a time."""
+        if settings.delete_after_read:
+            return "files that are deleted are read a batch at a time: unset settings.delete_after_read"
+        return None
+
+    async def poll_ahead(self) -> Batch | None:
         """Return the next lines and rows, or a new state without any for files that were found."""
-        found = await asyncio.to_thread(self._round)
-        if found is None:
-            await asyncio.sleep(self._settings.poll_interval.seconds)
+        interval = self._settings.poll_interval.seconds
+        if not self._numbered.is_set():
+            # Ids of records have the number of their file: after a crash it has to be the same.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._numbered.wait(), interval)
             return None
-        records, self._polled = found
-        return Batch(records, encode_state(_STATE_VERSION, self._polled))
+        async with self._reading:
+            base = self._committed if self._flight.last is None else self._flight.last
+            found = await asyncio.to_thread(self._round, base, self._has_state or len(self._flight) > 0)
+            if found is not None:
+                records, state, is_new = found
+                batch = Batch(records, encode_state(_STATE_VERSION, state))
+                self._flight.add(batch, state)
+                if is_new:
+                    self._numbered.clear()
+                return batch
+        await asyncio.sleep(interval)
+        return None
 
     async def commit(self) -> None:
         """Go on after these records; delete files that are complete."""
-        if self._polled is not None:
-            self._committed, self._polled = self._polled, None
-            self._has_state = True
-        await asyncio.to_thread(self._settle)
+        await self._commit(self._flight.clear())
+
+    async def commit_batch(self, batch: Batch) -> None:
+        """Go on after the records of a batch."""
+        await self._commit(self._flight.committed(batch))
+
+    async def rewind(self) -> None:
+        """Read again after the last commit."""
+        self._flight.clear()
+        self._numbered.set()
+
+    async def _commit(self, states: list[_State]) -> None:
+        async with self._reading:
+            if states:
+                self._committed, self._has_state = states[-1], True
+            if not len(self._flight):
+                self._numbered.set()
+            await asyncio.to_thread(self._settle, (self._committed, *self._flight.positions))
 
     async def close(self) -> None:
         """Close all files."""
         await asyncio.to_thread(self._close)
 
-    def _round(self) -> tuple[list[Record], _State] | None:
+    def _round(self, base: _State, has_state: bool) -> tuple[list[Record], _State, bool] | None:
+        """Return records after a state, the state behind them, and whether it has new files."""
         with self._lock:
             if not self._is_trial:
                 self._delete()
-            state = _State(
-                self._committed.nonce,
-                self._committed.next_number,
-                [msgspec.structs.replace(entry) for entry in self._committed.files],
-            )
-            at_end = self._settings.start == "end" and not self._has_state
+            state = _State(base.nonce, base.next_number, [msgspec.structs.replace(entry) for entry in base.files])
+            at_end = self._settings.start == "end" and not has_state
             known = {entry.number for entry in state.files}
             is_changed = self._tracking.look(state.files, at_end=at_end)
             for entry in state.files:
                 if entry.number == 0:
                     entry.number, state.next_number = state.next_number, state.next_number + 1
-            is_new = not self._has_state or any(entry.number not in known for entry in state.files)
+            is_new = not has_state or any(entry.number not in known for entry in state.files)
             if len(state.files) > self._settings.max_files:
                 raise ConnectorError(
                     f"paths matches more than {self._settings.max_files} files: set max_files, narrower paths, or "
                     "delete_after_read"
                 )
             if is_new and not self._is_trial:
-                return [], state
+                return [], state, True
             records, has_moved = self._read(state)
-            return (records, state) if records or has_moved or is_changed else None
+            return (records, state, False) if records or has_moved or is_changed else None
 
     def _read(self, state: _State) -> tuple[list[Record], bool]:
         records: list[Record] = []
@@ -158,10 +200,10 @@ class FilesSource(Source):
             return False
         return True
 
-    def _settle(self) -> None:
+    def _settle(self, states: tuple[_State, ...]) -> None:
         with self._lock:
             self._delete()
-            kept = {(entry.device, entry.inode) for entry in self._committed.files}
+            kept = {(entry.device, entry.inode) for state in states for entry in state.files}
             for key in [key for key in self._open_files if key not in kept]:
                 self._open_files.pop(key).close()
 

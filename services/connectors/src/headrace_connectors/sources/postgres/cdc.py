@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from collections import deque
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -10,6 +11,7 @@ from headrace_connectors.contract import (
     Batch,
     Cdc,
     ConnectorError,
+    InFlight,
     Lag,
     Record,
     Settings,
@@ -31,6 +33,17 @@ from headrace_connectors.sources.postgres.streaming import ChangeStream
 _STATE_VERSION: Final = 1
 
 
+class _Position(NamedTuple):
+    """Position behind a batch that is not committed."""
+
+    state: State | None
+    """State behind it; None for rows of the snapshot."""
+    rows: Rows | None = None
+    """Rows of the snapshot, which are not read again."""
+    lsn: int | None = None
+    """Position that the server may forget its log up to; None: there are no changes in the batch."""
+
+
 class PostgresCdc(Source):
     """Reads changes, and lets the server forget them in `commit` alone.
 
@@ -49,11 +62,12 @@ class PostgresCdc(Source):
         self._state = State("0/0", "needed" if settings.snapshot == "initial" else "done")
         self._changes: Changes = self._new_changes()
         self._snapshot = Snapshot(self._database, settings.tables, settings.batch_size)
-        # State after the next commit, and the position that the server may forget its log up to then.
-        self._pending: Polled | None = None
-        self._pending_state: State | None = None
-        # Rows of the snapshot that are not known to be stored.
-        self._uncommitted: Rows | None = None
+        self._flight = InFlight[_Position]()
+        # Positions of batches that are returned once more, the oldest first.
+        self._again: deque[_Position] = deque()
+        # Position that is durable and not reported to the server, and the number of batches since the last one.
+        self._unreported: int | None = None
+        self._unreported_count = 0
 
     def _new_changes(self) -> Changes:
         settings = self._settings
@@ -104,19 +118,54 @@ class PostgresCdc(Source):
 
     async def poll(self) -> Batch | None:
         """Return rows of the snapshot, or the changes after the last commit."""
-        self._pending = self._pending_state = None
+        self._go_back()
         if self._state.snapshot == "needed":
             return await self._poll_snapshot()
-        polled = await self._changes.poll(self._state)
+        self._again.clear()
+        return self._batch(await self._changes.poll(self._state), self._state)
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        """Return why functions read a batch at a time: each call begins at the position of the slot."""
+        if not settings.is_streamed:
+            return 'SQL functions read a batch at a time: set decoder = "pgoutput" and method = "replication"'
+        return None
+
+    async def poll_ahead(self) -> Batch | None:
+        """Return rows of the snapshot, or the changes after the last poll."""
+        tip = self._tip()
+        if tip.snapshot == "needed":
+            return await self._poll_snapshot()
+        if not isinstance(self._changes, ChangeStream):
+            raise AssertionError("the pipeline file is checked: changes are streamed")
+        polled = await self._changes.poll_ahead(tip, self._state)
+        if self._again:
+            self._again.popleft()
+        return self._batch(polled, tip)
+
+    def _tip(self) -> State:
+        """Return the state behind the last poll."""
+        states = (one.state for one in reversed(self._flight.positions) if one.state is not None)
+        return next(states, self._state)
+
+    def _batch(self, polled: Polled | None, before: State) -> Batch | None:
         if polled is None:
             return None
-        lsn = max(polled.position, parse_lsn(self._state.lsn))
-        visible = self._state.visible
+        lsn = max(polled.position, parse_lsn(before.lsn))
+        visible = before.visible
         if visible is not None and lsn > parse_lsn(visible.until):
             visible = None
-        self._pending, self._pending_state = polled, State(print_lsn(lsn), "done", visible, polled.part)
-        records = [record for transaction in polled.transactions for record in self._records(transaction)]
-        return Batch(records, encode_state(_STATE_VERSION, self._pending_state))
+        state = State(print_lsn(lsn), "done", visible, polled.part)
+        records = [
+            record
+            for transaction in polled.transactions
+            # The first part of a transaction may have been given up while others were in flight.
+            if transaction.lsn + 1 > parse_lsn(self._state.lsn) or not self._settings.is_streamed
+            for record in self._records(transaction)
+        ]
+        batch = Batch(records, encode_state(_STATE_VERSION, state))
+        self._flight.add(batch, _Position(state, lsn=polled.position))
+        return batch
 
     def _records(self, transaction: Transaction) -> list[Record]:
         lsn = print_lsn(transaction.lsn)
@@ -140,25 +189,53 @@ class PostgresCdc(Source):
 
     async def commit(self) -> None:
         """Let the server forget what is stored."""
-        if self._pending_state is not None:
-            self._state = self._pending_state
-        if self._pending is not None:
-            await self._changes.advance(self._state, self._pending.position)
-        self._pending = self._pending_state = self._uncommitted = None
+        await self._commit(self._flight.clear())
+
+    async def commit_batch(self, batch: Batch) -> None:
+        """Let the server forget a batch and those before it."""
+        await self._commit(self._flight.committed(batch))
+
+    async def rewind(self) -> None:
+        """Return what is not committed once more."""
+        self._go_back()
+        if isinstance(self._changes, ChangeStream):
+            await self._changes.rewind()
+
+    def _go_back(self) -> None:
+        self._again = deque([*self._flight.clear(), *self._again])
+        is_complete = self._state.snapshot == "done" or any(one.state is not None for one in self._again)
+        if not is_complete and not self._snapshot.has_begun:
+            # It is taken again, with all its rows.
+            self._again.clear()
+
+    async def _commit(self, positions: list[_Position]) -> None:
+        for position in positions:
+            if position.state is not None:
+                self._state = position.state
+            if position.lsn is not None:
+                self._unreported = position.lsn
+                self._unreported_count += 1
+        if self._unreported is not None:
+            count, self._unreported_count = self._unreported_count, 0
+            await self._changes.advance(self._state, self._unreported, count=count)
+            self._unreported = None
 
     async def abandon(self) -> str | None:
-        """Let the server forget the changes of the last poll, although they are not stored.
+        """Let the server forget the changes of the oldest batch that is not committed, although they are not stored.
 
         Of a transaction that is split over several batches, all that follows is given up, too.
         """
-        pending = self._pending
-        if pending is None:
+        oldest = next(iter([*self._flight.positions, *self._again]), None)
+        if oldest is None or oldest.lsn is None or oldest.state is None:
             return None
-        position = pending.position if pending.part is None else parse_lsn(pending.part.lsn) + 1
+        position = oldest.lsn if oldest.state.part is None else parse_lsn(oldest.state.part.lsn) + 1
         state = msgspec.structs.replace(self._state, lsn=print_lsn(position), part=None)
         await self._changes.advance(state, position, waits=True)
         self._state = state
-        self._pending = self._pending_state = None
+        if len(self._flight):
+            self._flight.drop_oldest()
+        else:
+            self._again.popleft()
         return print_lsn(position)
 
     async def lag(self) -> Lag | None:
@@ -173,19 +250,24 @@ class PostgresCdc(Source):
     # ---- the snapshot
 
     async def _poll_snapshot(self) -> Batch:
-        if self._uncommitted is None:
+        if self._again:
+            position = self._again.popleft()
+        else:
             try:
                 if not self._snapshot.has_begun:
                     self._state.visible = await self._snapshot.begin()
-                self._uncommitted = await self._snapshot.next()
+                rows = await self._snapshot.next()
             except BaseException:
                 # It is taken again, with the same ids.
                 await self._snapshot.forget()
                 raise
-        if self._uncommitted is not None:
-            return Batch(self._snapshot_records(self._uncommitted))
-        self._pending_state = msgspec.structs.replace(self._state, snapshot="done")
-        return Batch((), encode_state(_STATE_VERSION, self._pending_state))
+            done = msgspec.structs.replace(self._state, snapshot="done")
+            position = _Position(done if rows is None else None, rows)
+        batch = Batch(() if position.rows is None else self._snapshot_records(position.rows))
+        if position.state is not None:
+            batch = batch._replace(state=encode_state(_STATE_VERSION, position.state))
+        self._flight.add(batch, position)
+        return batch
 
     def _snapshot_records(self, rows: Rows) -> list[Record]:
         records = []

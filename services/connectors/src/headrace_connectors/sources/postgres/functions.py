@@ -52,9 +52,9 @@ class PeekedChanges:
         await asyncio.sleep(self._settings.poll_interval.seconds)
         return None
 
-    async def advance(self, state: State, lsn: int, *, waits: bool = False) -> None:
+    async def advance(self, state: State, lsn: int, *, count: int = 1, waits: bool = False) -> None:
         """Advance the slot."""
-        del state, waits
+        del state, count, waits
         if lsn:
             await self._slot.advance(lsn)
 

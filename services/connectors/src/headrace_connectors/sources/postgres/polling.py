@@ -15,6 +15,7 @@ from pydantic import AfterValidator, model_validator
 from headrace_connectors.contract import (
     Batch,
     ConnectorError,
+    InFlight,
     Polling,
     Record,
     Settings,
@@ -91,7 +92,8 @@ class PostgresPolling(Source):
         self._database = Database(settings.url.reveal(), f"headrace {settings.table}")
         self._table = TableName.parse(settings.table).identifier
         self._last: Key | None = None
-        self._polled_last: Key | None = None
+        # Last rows of batches that were polled and are not committed.
+        self._flight = InFlight[Key]()
         # Rows of the last poll, which may or may not be stored.
         self._polled: list[Key] = []
         # Rows that are stored, and wait for their deletion or mark.
@@ -125,53 +127,76 @@ class PostgresPolling(Source):
 
     async def _check_table(self) -> None:
         # A wrong name is found here and not later.
-        await self._database.rows("looking at the table", self._select(limit=0), self._last)
+        await self._database.rows("looking at the table", self._select(self._last, limit=0), self._last)
 
     async def poll(self) -> Batch | None:
         """Return the next rows."""
         if self._is_marking and self._unmarked:
             # The last commit failed: what it was to do comes first, or the rows would be read twice.
             await self._mark()
-        rows = await self._rows()
+        await self.rewind()
+        return await self.poll_ahead()
+
+    @classmethod
+    def pipelining_refusal(cls, settings: Any) -> str | None:
+        """Return why rows that are deleted or marked are read a batch at a time."""
+        if settings.cursor_column is None:
+            return "rows that are deleted or marked when they are stored are read a batch at a time: set cursor_column"
+        return None
+
+    async def poll_ahead(self) -> Batch | None:
+        """Return the rows after the last poll."""
+        last = self._last if self._flight.last is None else self._flight.last
+        rows = await self._rows(last)
         if not rows:
             await asyncio.sleep(self._settings.poll_interval.seconds)
             return None
         keys = [self._key(row) for row in rows]
+        stored = keys if self._is_marking else keys[-1:]
+        state = encode_state(_STATE_VERSION, [list(map(_portable, key)) for key in stored])
+        batch = Batch(self._records(rows, keys), state)
         if self._is_marking:
             self._polled = keys
-            state = encode_state(_STATE_VERSION, [list(map(_portable, key)) for key in keys])
         else:
-            self._polled_last = keys[-1]
-            state = encode_state(_STATE_VERSION, [list(map(_portable, keys[-1]))])
-        return Batch(self._records(rows, keys), state)
+            self._flight.add(batch, keys[-1])
+        return batch
 
     async def commit(self) -> None:
         """Delete or mark the rows of the last poll, or go on after them."""
         if self._is_marking:
             self._unmarked, self._polled = self._unmarked + self._polled, []
             await self._mark()
-        else:
-            self._last = self._polled_last
+        elif committed := self._flight.clear():
+            self._last = committed[-1]
+
+    async def commit_batch(self, batch: Batch) -> None:
+        """Go on after the rows of a batch."""
+        if committed := self._flight.committed(batch):
+            self._last = committed[-1]
+
+    async def rewind(self) -> None:
+        """Read the rows after the last commit again."""
+        self._flight.clear()
 
     async def close(self) -> None:
         """Disconnect."""
         await self._database.close()
 
-    async def _rows(self) -> list[dict[str, Any]]:
+    async def _rows(self, last: Key | None) -> list[dict[str, Any]]:
         connection = await self._database.connection()
         with failures("reading rows"):
-            cursor = await connection.execute(self._select(limit=self._settings.batch_size), self._last)
+            cursor = await connection.execute(self._select(last, limit=self._settings.batch_size), last)
             return await cursor.fetchall()
 
-    def _select(self, limit: int) -> sql.Composed:
+    def _select(self, last: Key | None, *, limit: int) -> sql.Composed:
         settings = self._settings
         source = self._table if settings.query is None else sql.SQL("({}) AS rows").format(sql.SQL(settings.query))
         columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
         condition: sql.Composable = sql.SQL("TRUE")
         if settings.processed_column is not None:
             condition = sql.SQL("{} IS NOT TRUE").format(sql.Identifier(settings.processed_column))
-        elif self._last is not None:
-            values = sql.SQL(", ").join([sql.Placeholder()] * len(self._last))
+        elif last is not None:
+            values = sql.SQL(", ").join([sql.Placeholder()] * len(last))
             condition = sql.SQL("({}) > ({})").format(columns, values)
         return sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
             source, condition, columns, sql.Literal(limit)

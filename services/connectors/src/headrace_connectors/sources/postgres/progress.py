@@ -67,17 +67,18 @@ class Polled(NamedTuple):
 
 
 class Changes(Protocol):
-    """A way of reading changes."""
+    """A way of reading changes, one batch at a time."""
 
     async def poll(self, state: State) -> Polled | None:
         """Return changes after a state; the same again until `advance`. None: there were none for a while."""
 
-    async def advance(self, state: State, lsn: int, *, waits: bool = False) -> None:
+    async def advance(self, state: State, lsn: int, *, count: int = 1, waits: bool = False) -> None:
         """Let the server forget its log up to a position, and go on after the state.
 
         Args:
             state: State that is durable.
             lsn: The position; 0: the server keeps all that it has.
+            count: Number of the results that end with the position.
             waits: True: return when the server has done it.
         """
 

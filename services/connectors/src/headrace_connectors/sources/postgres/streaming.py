@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import struct
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,6 +51,15 @@ class _Collected:
     part: Part | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A batch that is not committed."""
+
+    batch: _Collected
+    relations: Relations
+    """Descriptions of tables before it: decoded again, it begins with the same ones."""
+
+
 class ChangeStream:
     """Reads a slot through one connection, which is made when it is needed and again when it breaks.
 
@@ -70,12 +80,15 @@ class ChangeStream:
         self._bytes_max = bytes_max
         self._connection: ReplicationConnection | None = None
         self._reporting: asyncio.Task[None] | None = None
-        # Descriptions of tables before the batch and after it: decoded again, it begins with the same ones.
+        self._connecting = asyncio.Lock()
+        self._is_collecting = False
+        # Descriptions of tables behind the newest batch.
         self._relations: Relations = {}
-        self._relations_after: Relations = {}
         self._received = self._flushed = 0
         self._idle_at = time.monotonic()
-        self._batch: _Collected | None = None
+        self._kept: deque[_Kept] = deque()
+        # Number of those that were returned, and are not to be returned again.
+        self._returned = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -90,24 +103,47 @@ class ChangeStream:
 
     async def poll(self, state: State) -> Polled | None:
         """Return the next changes."""
-        if self._batch is not None:
-            # It could not be stored. Without a connection, an outage does not hold up the shutdown of PostgreSQL.
-            await self._disconnect()
-        else:
-            self._batch = await self._collected(state)
-        if self._batch is None:
-            return None
-        batch, decoder = self._batch, Decoder(self._relations)
+        await self.rewind()
+        return await self.poll_ahead(state, state)
+
+    async def poll_ahead(self, ahead: State, durable: State) -> Polled | None:
+        """Return the changes after those that were returned before, or None.
+
+        Args:
+            ahead: State behind these.
+            durable: State behind those that are committed.
+        """
+        if self._returned == len(self._kept):
+            self._is_collecting = True
+            try:
+                collected = await self._collected(ahead, durable)
+            finally:
+                self._is_collecting = False
+            if collected is None:
+                return None
+            self._kept.append(_Kept(collected, self._relations))
+        kept = self._kept[self._returned]
+        decoder = Decoder(kept.relations)
+        number = len(self._kept) - self._returned
         try:
             # Decoding many changes takes a while, in which other connectors should go on.
-            transactions = await asyncio.to_thread(_decoded, batch, decoder)
+            transactions = await asyncio.to_thread(_decoded, kept.batch, decoder)
         except MalformedChange as error:
             raise ConnectorError(f"the output of pgoutput cannot be understood: {error}") from error
-        self._relations_after = decoder.relations
-        return Polled(transactions, batch.position, batch.part)
+        if number == 1:
+            self._relations = decoder.relations
+        self._returned += 1
+        return Polled(transactions, kept.batch.position, kept.batch.part)
 
-    async def _collected(self, state: State) -> _Collected | None:
-        connection = await self._connected(state)
+    async def rewind(self) -> None:
+        """Return what is not committed once more."""
+        if self._kept:
+            # It could not be stored. Without a connection, an outage does not hold up the shutdown of PostgreSQL.
+            await self._disconnect()
+        self._returned = 0
+
+    async def _collected(self, state: State, durable: State) -> _Collected | None:
+        connection = await self._connected(state, durable)
         try:
             taken, until = 0, time.monotonic() + _WAIT_SECONDS
             while True:
@@ -203,23 +239,39 @@ class ChangeStream:
 
     # ---- positions
 
-    async def advance(self, state: State, lsn: int, *, waits: bool = False) -> None:
+    async def advance(self, state: State, lsn: int, *, count: int = 1, waits: bool = False) -> None:
         """Report a position as durable."""
-        if self._batch is not None:
-            self._batch = None
-            self._relations = self._relations_after
+        for _ in range(min(count, len(self._kept))):
+            self._kept.popleft()
+            self._returned = max(0, self._returned - 1)
         if self._open is not None and state.covers(self._open.begin.xid, self._open.begin.commit_lsn + 1):
             # Its first changes were given up, and so are the others.
             self._open.skipped = _ALL
         self._flushed = max(self._flushed, lsn)
-        connection = await self._connected(state)
+        if self._kept and self._connection is None:
+            # The next one begins behind what is kept, and the poll that needs it reports the position.
+            if waits:
+                await self._advance_slot(lsn)
+            return
+        connection = await self._connected(state, state)
         try:
             connection.send_status(self._received, self._flushed, asks=False)
         except Unavailable:
-            await self._disconnect()
+            if not self._is_collecting:
+                # Otherwise the poll that reads from it notices, and makes another one.
+                await self._disconnect()
             raise
         if waits:
             await self._confirmed(lsn)
+
+    async def _advance_slot(self, lsn: int) -> None:
+        for _ in range(_START_ATTEMPTS):
+            # The server needs a moment to notice that the last connection was closed.
+            with contextlib.suppress(ConnectorError):
+                await self._slot.advance(lsn)
+                return
+            await asyncio.sleep(_PAUSE_SECONDS)
+        await self._slot.advance(lsn)
 
     async def _confirmed(self, lsn: int) -> None:
         for _ in range(_CONFIRMED_ATTEMPTS):
@@ -230,18 +282,19 @@ class ChangeStream:
 
     # ---- the connection
 
-    async def _connected(self, state: State) -> ReplicationConnection:
-        if self._connection is None:
-            self._forget()
-            self._relations = {}
-            lsn = parse_lsn(state.lsn)
-            # The state is durable: a commit that was not made is made up for.
-            self._flushed = max(self._flushed, lsn, await self._slot.confirmed_lsn())
-            interval = min(_STATUS_SECONDS_MAX, await self._slot.sender_timeout_seconds() / 4)
-            self._connection = await self._started(lsn)
-            self._connection.send_status(self._flushed, self._flushed, asks=False)
-            self._reporting = asyncio.create_task(self._report(self._connection, interval))
-        return self._connection
+    async def _connected(self, state: State, durable: State) -> ReplicationConnection:
+        """Return the connection; a new one reads on after a state, behind which nothing is read yet."""
+        async with self._connecting:
+            if self._connection is None:
+                self._forget()
+                self._relations = {}
+                # A commit that was not made is made up for.
+                self._flushed = max(self._flushed, parse_lsn(durable.lsn), await self._slot.confirmed_lsn())
+                interval = min(_STATUS_SECONDS_MAX, await self._slot.sender_timeout_seconds() / 4)
+                self._connection = await self._started(parse_lsn(state.lsn))
+                self._connection.send_status(self._flushed, self._flushed, asks=False)
+                self._reporting = asyncio.create_task(self._report(self._connection, interval))
+            return self._connection
 
     async def _started(self, lsn: int) -> ReplicationConnection:
         for _ in range(_START_ATTEMPTS):

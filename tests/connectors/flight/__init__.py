@@ -1,0 +1,1 @@
+"""Tests of sources with several batches in flight."""
