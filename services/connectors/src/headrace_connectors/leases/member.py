@@ -128,6 +128,10 @@ class GroupMember:
         """Connectors whose leases the ledger gives to this process."""
         return list(self._topic.ledger.held_by(self.id))
 
+    def is_given_up(self, connector: str) -> bool:
+        """Return True if it is not known yet whether the lease of a connector was given up."""
+        return self._topic.ledger.held_by(self.id).get(connector) in self._given_up
+
     # ---- what it does
 
     def offer(self, connectors: Sequence[str]) -> None:

@@ -151,8 +151,8 @@ class Sharing:
         if self._member.is_offer_new:
             await self._member.renew()
         for key in self._member.held:
-            # It was deleted or disabled, or cannot run here any more.
-            if key not in self._connectors and key not in self._ending:
+            # It was deleted or disabled, or cannot run here any more; or an earlier attempt has failed.
+            if key not in self._ending and (key not in self._connectors or self._member.is_given_up(key)):
                 await self._member.release(key)
         await self._member.remove_silent()
         wanted = self._member.wanted()
