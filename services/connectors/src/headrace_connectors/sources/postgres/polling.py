@@ -15,6 +15,7 @@ from pydantic import AfterValidator, model_validator
 from headrace_connectors.contract import (
     Batch,
     ConnectorError,
+    Lag,
     Polling,
     Record,
     Settings,
@@ -29,6 +30,8 @@ from headrace_connectors.sources.postgres.values import plain
 from headrace_settings import Between, Duration, Secret
 
 _STATE_VERSION: Final = 1
+_LAG_ROWS_MAX: Final = 10_000
+"""Rows that are counted for the lag: a longer count would cost the server more than the reading."""
 Key = list[Any]
 """Values of the key of a row: as the driver reads them, or as text from a state."""
 
@@ -88,6 +91,8 @@ class PostgresPolling(Source):
         """Connect to nothing yet."""
         self._settings = settings
         self._database = Database(settings.url.reveal(), f"headrace {settings.table}")
+        # The other connection is in use while rows are read.
+        self._lag_database = Database(settings.url.reveal(), f"headrace {settings.table} lag")
         self._table = TableName.parse(settings.table).identifier
         self._last: Key | None = None
         self._polled_last: Key | None = None
@@ -152,9 +157,24 @@ class PostgresPolling(Source):
         else:
             self._last = self._polled_last
 
+    async def lag(self) -> Lag:
+        """Return the number of rows that are not stored yet; larger ones than 10,000 are not counted further.
+
+        Raises:
+            Unavailable: The server is not reached.
+            ConnectorError: It refuses the query.
+        """
+        rows = sql.SQL("SELECT 1 FROM {} WHERE {} LIMIT {}").format(
+            self._source, self._condition, sql.Literal(_LAG_ROWS_MAX)
+        )
+        statement = sql.SQL("SELECT count(*) AS n FROM ({}) AS behind").format(rows)
+        (found,) = await self._lag_database.rows("counting rows", statement, self._last)
+        return Lag(found["n"], "rows")
+
     async def close(self) -> None:
         """Disconnect."""
         await self._database.close()
+        await self._lag_database.close()
 
     async def _rows(self) -> list[dict[str, Any]]:
         connection = await self._database.connection()
@@ -163,18 +183,27 @@ class PostgresPolling(Source):
             return await cursor.fetchall()
 
     def _select(self, limit: int) -> sql.Composed:
-        settings = self._settings
-        source = self._table if settings.query is None else sql.SQL("({}) AS rows").format(sql.SQL(settings.query))
         columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
-        condition: sql.Composable = sql.SQL("TRUE")
-        if settings.processed_column is not None:
-            condition = sql.SQL("{} IS NOT TRUE").format(sql.Identifier(settings.processed_column))
-        elif self._last is not None:
-            values = sql.SQL(", ").join([sql.Placeholder()] * len(self._last))
-            condition = sql.SQL("({}) > ({})").format(columns, values)
         return sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
-            source, condition, columns, sql.Literal(limit)
+            self._source, self._condition, columns, sql.Literal(limit)
         )
+
+    @property
+    def _source(self) -> sql.Composable:
+        """The table, or the query."""
+        query = self._settings.query
+        return self._table if query is None else sql.SQL("({}) AS rows").format(sql.SQL(query))
+
+    @property
+    def _condition(self) -> sql.Composable:
+        """Condition of the rows that are not stored yet; `_last` has its parameters."""
+        if self._settings.processed_column is not None:
+            return sql.SQL("{} IS NOT TRUE").format(sql.Identifier(self._settings.processed_column))
+        if self._last is None:
+            return sql.SQL("TRUE")
+        columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
+        values = sql.SQL(", ").join([sql.Placeholder()] * len(self._last))
+        return sql.SQL("({}) > ({})").format(columns, values)
 
     @property
     def _key_columns(self) -> tuple[str, ...]:
