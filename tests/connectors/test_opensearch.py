@@ -12,8 +12,9 @@ import pytest
 
 import headrace
 from headrace_connectors.conformance import Rule, rules_of, verify
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Lag, Place, Received, Record, Unavailable
 from headrace_connectors.sinks.opensearch import OpenSearchSink, OpenSearchSinkSettings
+from headrace_connectors.sources import opensearch as sources_opensearch
 from headrace_connectors.sources.opensearch import OpenSearchSource, OpenSearchSourceSettings
 from tests.connectors.conformance.search import OpenSearchCase, OpenSearchSinkCase
 from tests.connectors.process import Connectors, until
@@ -284,6 +285,46 @@ async def test_times_and_texts_can_be_the_field(source_of, server):
     source = await source_of(index, cursor_field="text")
     with pytest.raises(ConnectorError, match=r"refused with 400.*; correct cursor_field or query"):
         await source.poll()
+
+
+async def test_the_lag_is_the_number_of_documents_that_are_not_stored(source_of, server, index, monkeypatch):
+    """CON-84: documents with the same value are counted each; no more than some are counted."""
+    put(server, index, [1, 1, 1, 2, 3, 3, 4])
+    source = await source_of(index, batch_size=2)
+    for behind in (7, 5, 3, 1):
+        assert await source.lag() == Lag(behind, "rows")
+        await source.poll()
+        assert await source.lag() == Lag(behind, "rows")
+        await source.commit()
+    assert await source.lag() == Lag(0, "rows")
+    put(server, index, range(10, 20), first=7)
+    monkeypatch.setattr(sources_opensearch, "_LAG_MAX", 4)
+    assert await source.lag() == Lag(4, "rows")
+    filtered = await source_of(index, query={"range": {"n": {"gte": 17}}})
+    assert await filtered.lag() == Lag(3, "rows")
+
+
+async def test_the_lag_of_times_and_texts(source_of, server):
+    """CON-84: the value of a time of nanoseconds has no form in a query, so that the lag is not known."""
+    index = f"index-{next(_numbers)}"
+    kinds = {"date": "2026-01-01T00:00:00.00{}Z", "date_nanos": "2026-01-01T00:00:00.00000{}Z", "keyword": "k{}"}
+    properties = {kind: {"type": kind} for kind in kinds} | {"day": {"type": "date", "format": "basic_date"}}
+    server.ask("PUT", f"/{index}", {"mappings": {"properties": properties}})
+    for number in range(4):
+        document = {kind: text.format(number) for kind, text in kinds.items()} | {"day": f"2026010{number + 1}"}
+        server.ask("PUT", f"/{index}/_doc/{number}", document)
+    server.ask("POST", f"/{index}/_refresh")
+    for field, behind in (
+        ("date", Lag(2, "rows")),
+        ("day", Lag(2, "rows")),
+        ("keyword", Lag(2, "rows")),
+        ("date_nanos", None),
+    ):
+        source = await source_of(index, cursor_field=field, batch_size=2)
+        assert await source.lag() == Lag(4, "rows")
+        await source.poll()
+        await source.commit()
+        assert await source.lag() == behind
 
 
 async def test_parts_that_are_missing_are_named(source_of, index):

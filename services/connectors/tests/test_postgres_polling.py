@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from headrace_connectors.contract import ConnectorError, Polling, StateVersionMismatch, Unavailable, encode_state
+from headrace_connectors.contract import ConnectorError, Lag, Polling, StateVersionMismatch, Unavailable, encode_state
+from headrace_connectors.sources.postgres import polling
 from headrace_connectors.sources.postgres.polling import PollingSettings, PostgresPolling
 
 WAYS = {
@@ -157,3 +158,24 @@ async def test_a_state_of_another_version_is_refused(table, source):
 def test_one_way_to_find_new_rows_is_needed():
     with pytest.raises(ValidationError, match="exactly one of"):
         PollingSettings(url="postgresql:///x", table="public.rows")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_lag_is_the_number_of_rows_that_are_not_stored(table, source, way, monkeypatch):
+    """CON-84: rows of the poll count until their commit; no more than some are counted."""
+    one = await source(**WAYS[way])
+    assert await one.lag() == Lag(10, "rows")
+    while (batch := await one.poll()) is not None:
+        before = (await one.lag()).behind
+        await one.commit()
+        assert (await one.lag()).behind == before - len(batch.records)
+    assert await one.lag() == Lag(0, "rows")
+    table.execute("INSERT INTO rows (id, at) SELECT n, timestamptz '2026-02-01' FROM generate_series(11, 30) n")
+    monkeypatch.setattr(polling, "_LAG_ROWS_MAX", 15)
+    assert await one.lag() == Lag(15, "rows")
+
+
+async def test_the_lag_of_a_query_is_that_of_its_rows(table, source):
+    del table
+    one = await source(**WAYS["cursor"], query="SELECT * FROM rows WHERE id > 7")
+    assert await one.lag() == Lag(3, "rows")

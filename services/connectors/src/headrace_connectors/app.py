@@ -102,7 +102,7 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
 
         history = History(lambda: supervisor.connectors, time.monotonic)
         await stack.enter_async_context(life.essential(history.run(), "history"))
-        collector = ConnectorCollector(lambda: supervisor.connectors)
+        collector = ConnectorCollector(lambda: supervisor.connectors, history.lag_of)
         address = await stack.enter_async_context(
             api.serving(
                 pipeline.http,

@@ -80,6 +80,7 @@ async def test_a_lag_that_is_not_known_disturbs_nothing() -> None:
     await history.take()
     assert history.newest("a")["lag"] is None
     assert history.newest("b")["lag"] == {"behind": 7, "unit": "bytes"}
+    assert (history.lag_of("a"), history.lag_of("b"), history.lag_of("c")) == (None, Lag(7, "bytes"), None)
 
 
 async def test_samples_are_bounded() -> None:

@@ -68,6 +68,11 @@ class History:
         found = self._series.get(key)
         return [] if found is None else list(found.samples)
 
+    def lag_of(self, key: str) -> Lag | None:
+        """Return the lag of a connector as of the newest sample, for metrics."""
+        found = self._series.get(key)
+        return found.samples[-1].lag if found is not None and found.samples else None
+
     def newest(self, key: str) -> dict[str, Any]:
         """Return rate and lag of a connector as of the newest sample, for its status."""
         found = self._series.get(key)

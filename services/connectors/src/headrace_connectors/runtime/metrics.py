@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from headrace_connectors.admission.table import REASONS
+from headrace_connectors.contract import Lag
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import CREATE_SECONDS, Counters, SinkCounters
 from headrace_connectors.runtime.status import State
@@ -20,10 +21,18 @@ _LABELS: Final = ("connector_key",)
 
 
 class ConnectorCollector(Collector):
-    """Reads the counters of all connectors at each scrape."""
+    """Reads the counters of all connectors at each scrape.
 
-    def __init__(self, connectors: Callable[[], Sequence[Connector]]) -> None:
+    Args:
+        connectors: Returns the connectors.
+        lag_of: Returns the newest lag that is known of a connector, by its key.
+    """
+
+    def __init__(
+        self, connectors: Callable[[], Sequence[Connector]], lag_of: Callable[[str], Lag | None] = lambda _key: None
+    ) -> None:
         self._connectors = connectors
+        self._lag_of = lag_of
 
     def describe(self) -> list[Metric]:
         """Return no names: they are those of `collect`."""
@@ -36,6 +45,18 @@ class ConnectorCollector(Collector):
             yield from _routing(prefix, connectors)
             yield from _writing(prefix, connectors)
             yield from _progress(prefix, connectors)
+            yield self._lag(prefix, connectors)
+
+    def _lag(self, prefix: str, connectors: Sequence[Connector]) -> Metric:
+        lag = GaugeMetricFamily(
+            f"{prefix}_lag",
+            "Distance from the end of what the connector reads, by unit.",
+            labels=(*_LABELS, "unit"),
+        )
+        for connector in connectors:
+            if (found := self._lag_of(connector.key)) is not None:
+                lag.add_metric([connector.key, found.unit], found.behind)
+        return lag
 
 
 def _routing(prefix: str, connectors: Sequence[Connector]) -> Iterator[Metric]:

@@ -14,6 +14,7 @@ from headrace_connectors.contract import (
     Batch,
     ConnectorError,
     InFlight,
+    Lag,
     Polling,
     Record,
     Settings,
@@ -29,6 +30,8 @@ from headrace_settings import Between, Duration
 _STATE_VERSION: Final = 1
 _RESULTS_MAX: Final = 10_000
 """Documents that servers return at once, unless an index is configured otherwise."""
+_LAG_MAX: Final = 10_000
+"""Documents that are counted for the lag."""
 
 
 class OpenSearchSourceSettings(ServerSettings):
@@ -71,6 +74,7 @@ class OpenSearchSource(Source):
         self._server = SearchServer(settings)
         self._state = _State()
         self._flight = InFlight[_State]()
+        self._types: frozenset[str] = frozenset()
 
     def mode(self) -> Polling:
         """Documents stay where they are."""
@@ -96,6 +100,7 @@ class OpenSearchSource(Source):
             raise Unavailable(
                 f"{settings.index} has no field {settings.cursor_field} yet: correct cursor_field if it never has"
             )
+        self._types = frozenset(answer.document["fields"][settings.cursor_field])
 
     async def poll(self) -> Batch | None:
         """Return the documents after the last commit."""
@@ -155,28 +160,56 @@ class OpenSearchSource(Source):
                 f"more than {_RESULTS_MAX - settings.batch_size} documents of {settings.index} have the same "
                 f"{settings.cursor_field}: choose a field with finer values, such as a time with milliseconds"
             )
-        conditions: list[dict[str, Any]] = [{"exists": {"field": settings.cursor_field}}]
-        if settings.query:
-            conditions.append(settings.query)
         search: dict[str, Any] = {
             "size": size,
-            "query": {"bool": {"filter": conditions}},
+            "query": {"bool": {"filter": self._conditions}},
             "sort": [{settings.cursor_field: {"order": "asc"}}],
             "seq_no_primary_term": True,
             "track_total_hits": False,
         }
         if state.after is not None:
             search["search_after"] = [state.after]
-        index = quote(settings.index, safe="*,")
-        # An answer without one of the shards would leave documents out for ever.
-        path = f"/{index}/_search?allow_partial_search_results=false"
-        answer = await self._server.ask("POST", path, msgspec.json.encode(search))
-        self._check(answer.status, answer.reason)
-        hits: list[dict[str, Any]] = answer.document["hits"]["hits"]
+        hits: list[dict[str, Any]] = (await self._found(search))["hits"]
         if read := set(state.names):
             # They are among the first ones: all others have a greater value.
             hits = [hit for hit in hits if hit["sort"][0] != state.last or _name(hit) not in read]
         return hits[: settings.batch_size]
+
+    async def lag(self) -> Lag | None:
+        """Return the number of documents that are not stored yet; more than 10,000 are not counted.
+
+        Raises:
+            Unavailable: The server does not answer.
+            ConnectorError: It refuses the query.
+        """
+        state, conditions = self._state, self._conditions
+        if state.after is not None:
+            if "date_nanos" in self._types:
+                # The value that it is sorted by has no form in a query.
+                return None
+            above: dict[str, Any] = {"gt": state.after}
+            if "date" in self._types:
+                above["format"] = "epoch_millis"
+            conditions.append({"range": {self._settings.cursor_field: above}})
+        search = {"size": 0, "query": {"bool": {"filter": conditions}}, "track_total_hits": _LAG_MAX}
+        total = (await self._found(search))["total"]
+        read = 0 if total["relation"] == "gte" else len(state.names)
+        return Lag(max(0, total["value"] - read), "rows")
+
+    @property
+    def _conditions(self) -> list[dict[str, Any]]:
+        """Conditions of all documents that are read."""
+        query = self._settings.query
+        return [{"exists": {"field": self._settings.cursor_field}}, *([query] if query else [])]
+
+    async def _found(self, search: dict[str, Any]) -> dict[str, Any]:
+        index = quote(self._settings.index, safe="*,")
+        # An answer without one of the shards would leave documents out for ever.
+        path = f"/{index}/_search?allow_partial_search_results=false"
+        answer = await self._server.ask("POST", path, msgspec.json.encode(search))
+        self._check(answer.status, answer.reason)
+        hits: dict[str, Any] = answer.document["hits"]
+        return hits
 
     def _check(self, status: int, reason: str) -> None:
         if status != 200:

@@ -16,6 +16,7 @@ from headrace_connectors.contract import (
     Batch,
     ConnectorError,
     InFlight,
+    Lag,
     Polling,
     Record,
     Settings,
@@ -138,6 +139,26 @@ class FilesSource(Source):
             if not len(self._flight):
                 self._numbered.set()
             await asyncio.to_thread(self._settle, (self._committed, *self._flight.positions))
+
+    async def lag(self) -> Lag | None:
+        """Return the bytes of files that are not stored yet; a file of Parquet counts until its reading has begun."""
+        return await asyncio.to_thread(self._behind)
+
+    def _behind(self) -> Lag | None:
+        with self._lock:
+            if self._settings.start == "end" and not self._has_state:
+                # The first poll decides where it begins.
+                return None
+            sizes = self._tracking.sizes()
+            for entry in self._committed.files:
+                key = (entry.device, entry.inode)
+                file = self._open_files.get(key)
+                if file is not None:
+                    # A file that was renamed is read to its end.
+                    sizes[key] = file.status.st_size
+                if key in sizes:
+                    sizes[key] -= min(entry.offset, sizes[key])
+        return Lag(sum(sizes.values()), "bytes")
 
     async def close(self) -> None:
         """Close all files."""

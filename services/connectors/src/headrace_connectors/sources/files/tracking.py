@@ -84,6 +84,11 @@ class Tracking:
         """Return whether no path that is read leads to a file any more: it was renamed or deleted."""
         return (entry.device, entry.inode) not in self._matched
 
+    def sizes(self) -> dict[tuple[int, int], int]:
+        """Return the sizes of the files that there are now, by device and inode."""
+        found = [status for path in self._paths() if (status := regular_status(path)) is not None]
+        return {identity(status): status.st_size for status in found}
+
     def _paths(self) -> list[str]:
         found = {path for pattern in self._settings.paths for path in _matches(pattern)}
         return sorted(path for path in found if not self._is_excluded(path))

@@ -16,6 +16,7 @@ from headrace_connectors.contract import (
     Batch,
     ConnectorError,
     InFlight,
+    Lag,
     Polling,
     Record,
     Settings,
@@ -31,6 +32,8 @@ from headrace_connectors.sources.postgres.values import plain
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
+_LAG_ROWS_MAX: Final = 10_000
+"""Rows that are counted for the lag: a longer count would cost the server more than the reading."""
 Key = list[Any]
 """Values of the key of a row: as the driver reads them, or as text from a state."""
 
@@ -90,6 +93,8 @@ class PostgresPolling(Source):
         """Connect to nothing yet."""
         self._settings = settings
         self._database = Database(settings.url.reveal(), f"headrace {settings.table}")
+        # The other connection is in use while rows are read.
+        self._lag_database = Database(settings.url.reveal(), f"headrace {settings.table} lag")
         self._table = TableName.parse(settings.table).identifier
         self._last: Key | None = None
         # Last rows of batches that were polled and are not committed.
@@ -178,9 +183,24 @@ class PostgresPolling(Source):
         """Read the rows after the last commit again."""
         self._flight.clear()
 
+    async def lag(self) -> Lag:
+        """Return the number of rows that are not stored yet; larger ones than 10,000 are not counted further.
+
+        Raises:
+            Unavailable: The server is not reached.
+            ConnectorError: It refuses the query.
+        """
+        rows = sql.SQL("SELECT 1 FROM {} WHERE {} LIMIT {}").format(
+            self._source, self._condition(self._last), sql.Literal(_LAG_ROWS_MAX)
+        )
+        statement = sql.SQL("SELECT count(*) AS n FROM ({}) AS behind").format(rows)
+        (found,) = await self._lag_database.rows("counting rows", statement, self._last)
+        return Lag(found["n"], "rows")
+
     async def close(self) -> None:
         """Disconnect."""
         await self._database.close()
+        await self._lag_database.close()
 
     async def _rows(self, last: Key | None) -> list[dict[str, Any]]:
         connection = await self._database.connection()
@@ -189,18 +209,26 @@ class PostgresPolling(Source):
             return await cursor.fetchall()
 
     def _select(self, last: Key | None, *, limit: int) -> sql.Composed:
-        settings = self._settings
-        source = self._table if settings.query is None else sql.SQL("({}) AS rows").format(sql.SQL(settings.query))
         columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
-        condition: sql.Composable = sql.SQL("TRUE")
-        if settings.processed_column is not None:
-            condition = sql.SQL("{} IS NOT TRUE").format(sql.Identifier(settings.processed_column))
-        elif last is not None:
-            values = sql.SQL(", ").join([sql.Placeholder()] * len(last))
-            condition = sql.SQL("({}) > ({})").format(columns, values)
         return sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
-            source, condition, columns, sql.Literal(limit)
+            self._source, self._condition(last), columns, sql.Literal(limit)
         )
+
+    @property
+    def _source(self) -> sql.Composable:
+        """The table, or the query."""
+        query = self._settings.query
+        return self._table if query is None else sql.SQL("({}) AS rows").format(sql.SQL(query))
+
+    def _condition(self, last: Key | None) -> sql.Composable:
+        """Return the condition of the rows after others; the values of `last` are its parameters."""
+        if self._settings.processed_column is not None:
+            return sql.SQL("{} IS NOT TRUE").format(sql.Identifier(self._settings.processed_column))
+        if last is None:
+            return sql.SQL("TRUE")
+        columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
+        values = sql.SQL(", ").join([sql.Placeholder()] * len(last))
+        return sql.SQL("({}) > ({})").format(columns, values)
 
     @property
     def _key_columns(self) -> tuple[str, ...]:
