@@ -112,7 +112,7 @@ class InfluxQuery(Source):
             except TooManyPoints:
                 self._span_ns //= 4
                 continue
-            if len(points) < batch_size // 4:
+            if len(points) < batch_size // 2:
                 self._span_ns = min(max(self._span_ns, 1) * 2, _SPAN_NS_MAX)
             return points
         return []
