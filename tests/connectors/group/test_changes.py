@@ -236,3 +236,29 @@ def test_a_stopped_process_and_a_late_one_run_the_newest(group: Group, client: h
     assert group.count(client, "old") == written
     definitions: list[Any] = late.get("/connectors/a/versions")["versions"]
     assert [version["definition"]["topic"] for version in definitions] == ["new", "old"]
+
+
+def test_a_sink_and_a_process_of_its_own_are_changed(group: Group, client: headrace.Client) -> None:
+    """CON-76: both end where they run, and go on there after what they have stored."""
+    one, two = group.process("one"), group.process("two")
+    one.run(group.pipeline(group.source("a", "t")))
+    until(lambda: group.count(client, "t") > 0)
+    two.run(group.pipeline(group.source("a", "t")))
+    sink = {"plugin": "stdout", "stream": group.stream, "topic": "t", "linger": "10 ms"}
+    two.post("/connectors/shown/versions", {"kind": "sink", "definition": sink})
+    until(lambda: running(one) | running(two) == {"a", "shown"})
+    holder, other = (one, two) if "shown" in running(one) else (two, one)
+    until(lambda: holder.status("shown")["records_count"] > 0)
+    other.post("/connectors/shown/versions", {"definition": {**sink, "batch_size": 10, "linger": "5 ms"}})
+    until(lambda: [entry["state"] for entry in holder.status("shown")["history"]].count("running") == 2)
+    until(lambda: holder.status("shown")["records_count"] > 0)
+
+    other.post("/connectors/a/versions", {"definition": group.definition("t", isolation="process")})
+    source = until(lambda: next((one_ for one_ in (one, two) if one_.status("a").get("process_id")), None))
+    count = group.count(client, "t")
+    until(lambda: group.count(client, "t") > count)
+    worker = source.status("a")["process_id"]
+    other.post("/connectors/a/versions", {"definition": group.definition("u", isolation="process")})
+    until(lambda: group.count(client, "u") > 0)
+    assert source.status("a")["process_id"] != worker
+    assert running(one) & running(two) == set()
