@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ from tests.connectors.standalone.changes import cdc_sources, polled
 from headrace_connectors.contract import Unavailable, encode_state
 from headrace_connectors.sources.postgres import streaming
 from headrace_connectors.sources.postgres.changes import parse_lsn
+from headrace_connectors.sources.postgres.replication import Keepalive, ReplicationConnection
 
 
 @pytest.fixture
@@ -27,14 +29,6 @@ async def source(database_url):
         yield opened
 
 
-async def until(condition):
-    for _ in range(2000):
-        if (value := condition()) is not None:
-            return value
-        await asyncio.sleep(0.01)
-    raise AssertionError("the condition did not become true in time")
-
-
 def confirmed(database):
     (row,) = database.execute(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE database = current_database()"
@@ -47,6 +41,31 @@ def sender(database):
     return database.execute(
         "SELECT active_pid FROM pg_replication_slots WHERE database = current_database()"
     ).fetchone()[0]
+
+
+async def moved(source, database, before):
+    """Wait until the slot is after a position: the server answers a report when it has done those before."""
+    changes = source._changes
+    while confirmed(database) <= before:
+        changes._connection.send_status(changes._received, changes._flushed, asks=True)
+        while not isinstance(message := changes._connection.next(), Keepalive):
+            assert message is None, "a change is taken from the source"
+            await changes._connection.readable(10)
+
+
+async def ended(process):
+    """Wait until a process of the server has ended."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    is_over, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(descriptor, is_over.set)
+    try:
+        await is_over.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 async def test_a_large_transaction_is_split_and_continued_within(table, source):
@@ -76,7 +95,7 @@ async def test_a_large_transaction_is_split_and_continued_within(table, source):
     while seen[-1] != 101:
         seen += [record.payload["row"]["id"] for record in (await polled(one)).records]
         await one.commit()
-    await until(lambda: True if confirmed(table) > before else None)
+    await moved(one, table, before)
     assert seen == list(range(1, 102))
 
 
@@ -138,19 +157,21 @@ async def test_what_could_not_be_stored_comes_again_without_a_connection(table, 
     one = await source()
     table.execute("INSERT INTO a VALUES (1, 'x')")
     first = await polled(one)
-    assert sender(table) is not None
+    process = sender(table)
+    assert process is not None
     first.records[0].payload["row"].clear()
     again = await polled(one)
     assert (again.records[0].id, again.records[0].payload["row"]) == (first.records[0].id, {"id": 1, "name": "x"})
-    await until(lambda: True if sender(table) is None else None)
+    await ended(process)
+    assert sender(table) is None
     before = confirmed(table)
     await one.commit()
-    await until(lambda: True if confirmed(table) > before else None)
+    await moved(one, table, before)
     table.execute("UPDATE a SET name = 'y'")
     assert [record.payload["op"] for record in (await polled(one)).records] == ["update"]
 
 
-async def test_a_connection_that_waits_for_topics_is_kept(table, source, database_url):
+async def test_a_connection_that_waits_for_topics_is_kept(table, source, database_url, monkeypatch):
     """Positions are reported within wal_sender_timeout, although nothing is read meanwhile."""
     table.execute(f"ALTER DATABASE {table.info.dbname} SET wal_sender_timeout = '400ms'")
     with psycopg.connect(database_url, autocommit=True) as database:
@@ -158,13 +179,17 @@ async def test_a_connection_that_waits_for_topics_is_kept(table, source, databas
         database.execute("INSERT INTO a VALUES (1)")
         await polled(one)
         process = sender(database)
-        started = database.execute("SELECT now()").fetchone()[0]
-        await until(
-            lambda: database.execute(
-                "SELECT reply_time FROM pg_stat_replication WHERE pid = %s AND reply_time > %s::timestamptz + '1 s'",
-                (process, started),
-            ).fetchone()
-        )
+        # Three times as long as the server waits for a report.
+        reports = iter(range(12))
+        is_over, report = asyncio.Event(), ReplicationConnection.send_status
+
+        def counted(*arguments, **named):
+            report(*arguments, **named)
+            if next(reports, None) is None:
+                is_over.set()
+
+        monkeypatch.setattr(ReplicationConnection, "send_status", counted)
+        await is_over.wait()
         await one.commit()
         assert sender(database) == process
 
@@ -180,7 +205,7 @@ async def test_a_log_without_changes_is_forgotten_by_a_commit_alone(table, sourc
     assert batch.state is not None
     assert confirmed(table) == before
     await one.commit()
-    await until(lambda: True if confirmed(table) > before else None)
+    await moved(one, table, before)
 
 
 async def test_values_of_the_snapshot_are_those_of_changes(database, source):
