@@ -106,7 +106,7 @@ def test_the_settings_of_the_containers_are_right_and_trust_no_network(tmp_path:
     certificate.private_key_pem.write_to_path(tmp_path / "own.key")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "own.pem")
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
-    for secret in ("secret", "root-password"):
+    for secret in ("secret", "root-password", "connectors-token"):
         (tmp_path / secret).write_text("24 characters or more, as they are")
     shown = {}
     for service in (Service.METADATA, Service.NODE, Service.GATEWAY):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
@@ -116,6 +116,11 @@ def _describe(annotation: Any) -> str:
 
 def _describe_one(annotation: Any) -> str:
     origin = get_origin(annotation)
+    if origin is Annotated:
+        # Within a union the constraints are here, and not in the metadata of the field.
+        inner, *metadata = get_args(annotation)
+        words = [_describe(inner), *(item.allowed for item in metadata if isinstance(item, Constraint))]
+        return ", ".join(word for word in words if word)
     if origin is Literal:
         return "one of " + ", ".join(str(value) for value in get_args(annotation))
     if origin in (list, tuple):

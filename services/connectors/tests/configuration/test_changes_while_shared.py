@@ -201,6 +201,6 @@ def _check(processes: list[Process]) -> None:
 @example(287)
 @given(st.integers(0, 2**32))
 def test_the_newest_configuration_runs_in_one_process(seed: int) -> None:
-    """Nothing runs twice on the way."""
+    """No connector runs twice on the way."""
     with mock.patch.object(sharing, "_RETRY_SECONDS", 0.0):
         asyncio.run(_run(seed))

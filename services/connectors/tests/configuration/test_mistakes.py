@@ -31,6 +31,18 @@ MISTAKES = {
     "a text without quotes": (SOURCE + "enabled = yes\n", 5, "sources.a.enabled", "put texts in quotes"),
     "a header that does not end": ("[sources.a\n", 1, "sources.a", "close the bracket"),
     "a list that does not end": (CDC.replace('"]', '"'), 8, "sources.a.settings.tables", "close the bracket"),
+    "braces on two lines": (
+        ROUTED + 'by_table.x = { stream = "s",\n topic = "t" }\n',
+        6,
+        "sources.a.routing.by_table.x",
+        "a table in braces is on one line",
+    ),
+    "a wrong type within an entry": (
+        ROUTED + 'by_table.x = { stream = "s", topic = "t", topic_defaults = { partitions_count = "many" } }\n',
+        6,
+        "sources.a.routing.by_table.x.topic_defaults.partitions_count",
+        "'many' is not a whole number, from 1 to 1000",
+    ),
     "a list of tables": ('[[sources]]\nplugin = "random"\n', 1, "sources", "is a table of settings"),
     "a setting of sinks": (SOURCE + 'linger = "1 s"\n', 5, "sources.a.linger", "is one of sinks; remove it"),
     "a setting of sources": (SINK + "[sinks.b.routing]\n", 5, "sinks.b.routing", "is one of sources; remove it"),

@@ -92,7 +92,7 @@ BROKEN = {
     "unknown plugin": (SOURCE.replace("random", "randm"), "did you mean random?"),
     "unrelated plugin": (
         SOURCE.replace("random", "kafka"),
-        "installed: files, influxdb, opensearch, postgres, ",
+        "installed: files, influxdb, ",
     ),
     "plugin of another kind": (SOURCE.replace("random", "route"), "it is one of transforms"),
     "plugin that is no text": (SOURCE.replace('"random"', "7"), "sources.a.plugin: "),

@@ -41,6 +41,8 @@ def syntax_problem(file: Path, text: str, error: tomllib.TOMLDecodeError) -> Pro
         # The end of the file, or of a line: what was begun before it.
         number = next((line for line in range(number, 0, -1) if lines[line - 1].strip()), number)
     advice = next((text for start, text in _ADVICE if message.startswith(start)), "write [TABLE] or NAME = VALUE")
+    if message.startswith("Invalid initial character") and "{" in lines[number - 1]:
+        advice = "a table in braces is on one line"
     name = _name(lines, number) or str(file)
     return Problem(name, f"is not TOML: {message}; {advice}", FileOrigin(file, number))
 

@@ -285,7 +285,8 @@ def _print_connectors(connectors: list[ConnectorDocument]) -> None:
                 one["batches_count"],
                 output.or_dash(one.get("destinations_count")),
                 output.local_date(one["last_commit_at"]),
-                output.or_dash(one["last_error"]),
+                # With its time: the connector may have recovered from it.
+                "-" if one["last_error"] is None else f"{output.local_date(one['last_error_at'])}: {one['last_error']}",
             )
             for one in connectors
         ],
