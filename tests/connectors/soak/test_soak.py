@@ -23,7 +23,8 @@ CHANGES, KILLS = 2000, 4
         Variant(guarantee="at_least_once"),
         Variant(states="topic"),
         Variant(isolation="process"),
-        Variant(streams="two", snapshot="initial"),
+        Variant(streams="two", snapshot="initial", flight="8"),
+        Variant(guarantee="at_least_once", flight="8"),
         Variant(reading="test_decoding"),
         Variant(states="topic", isolation="process", reading="functions"),
     ],
@@ -45,7 +46,7 @@ def test_a_seed_draws_the_same_variant_again_and_options_come_first() -> None:
     drawn = [Variant.chosen(seed, silent) for seed in range(100)]
     assert drawn == [Variant.chosen(seed, silent) for seed in range(100)]
     assert {one.guarantee for one in drawn} == {"exactly_once"}
-    for name in ("states", "isolation", "streams", "snapshot", "reading"):
+    for name in ("states", "isolation", "streams", "snapshot", "flight", "reading"):
         assert {getattr(one, name) for one in drawn} == set(CHOICES[name])
     chosen = Variant.chosen(7, argparse.Namespace(**(dict.fromkeys(CHOICES) | {"states": "topic"})))
     assert chosen.is_shared

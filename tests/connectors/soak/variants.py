@@ -21,6 +21,7 @@ CHOICES: Final = {
     "isolation": ("task", "process"),
     "streams": ("one", "two"),
     "snapshot": ("never", "initial"),
+    "flight": ("1", "8"),
     "reading": ("replication", "functions", "test_decoding"),
 }
 """Values of each part of a variant; the first one is the default."""
@@ -39,6 +40,8 @@ class Variant:
     """All topics in one stream, or in two, which a batch is committed in one after the other."""
     snapshot: str = "never"
     """Tables that are empty at the start, or that have rows, which are read while others are changed."""
+    flight: str = "1"
+    """Number of batches that are on their way at a time; SQL functions allow one."""
     reading: str = "replication"
     """The replication protocol, SQL functions with `pgoutput`, or SQL functions with `test_decoding`."""
 
@@ -48,7 +51,10 @@ class Variant:
         draw = random.Random(f"{seed}/variant")
         drawn = {name: draw.choice(values) for name, values in CHOICES.items()}
         drawn["guarantee"] = CHOICES["guarantee"][0]
-        return cls(**{name: getattr(options, name) or value for name, value in drawn.items()})
+        chosen = {name: getattr(options, name) or value for name, value in drawn.items()}
+        if chosen["reading"] != "replication":
+            chosen["flight"] = CHOICES["flight"][0]
+        return cls(**chosen)
 
     @property
     def is_shared(self) -> bool:
@@ -99,12 +105,13 @@ class Variant:
             "functions": 'method = "functions"\n',
             "test_decoding": 'decoder = "test_decoding"\n',
         }[self.reading]
+        flight = f"batches_in_flight = {self.flight}\n" if self.flight != "1" else ""
         sharing = f'[sharing]\ngroup = "soak"\nlease = "{LEASE_SECONDS} s"\n' if self.is_shared else ""
         return (
             f'{sharing}[sources.{SOURCE}]\nplugin = "postgres_cdc"\n{isolation}'
             f'[sources.{SOURCE}.settings]\nurl = "{url}/shop"\nslot = "shop"\n{reading}'
             f'tables = [{names}]\nsnapshot = "{self.snapshot}"\nmax_batch = "256 KiB"\n'
-            f'[sources.{SOURCE}.delivery]\nguarantee = "{self.guarantee}"\n{retries}'
+            f'[sources.{SOURCE}.delivery]\nguarantee = "{self.guarantee}"\n{flight}{retries}'
             f"[sources.{SOURCE}.routing.by_table]\n{routes}\n"
             f'[sinks.copy]\nplugin = "postgres"\n{isolation}topics = [{topics}]\nlinger = "50 ms"\n'
             f'[sinks.copy.settings]\nurl = "{url}/copy"\nmode = "apply_changes"\n[sinks.copy.delivery]\n{retries}'
