@@ -14,6 +14,7 @@ from typing import Any
 from headrace.aio.direct import DirectProducer
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.app import running
+from headrace_connectors.garbage_collection import loaded_objects_frozen
 from headrace_connectors.pipeline_file.pipeline import read_pipeline
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_connectors.runtime.sink_connector import SinkConnector
@@ -79,4 +80,7 @@ if __name__ == "__main__":
     parsed = parser.parse_args()
     if parsed.one_by_one:
         DirectProducer.send_groups = _one_by_one  # type: ignore[method-assign]
-    parsed.result.write_text(json.dumps(asyncio.run(_measured(parsed))), encoding="utf-8")
+    # As the process of connectors.
+    with loaded_objects_frozen():
+        found = asyncio.run(_measured(parsed))
+    parsed.result.write_text(json.dumps(found), encoding="utf-8")

@@ -17,6 +17,7 @@ from headrace_chassis.log_output import LoggingSettings
 from headrace_chassis.process import serve
 from headrace_connectors.app import RunningConnectors, running
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.garbage_collection import loaded_objects_frozen
 from headrace_connectors.pipeline_file.pipeline import read_pipeline
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import SettingsError
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     log_output.configure(LoggingSettings())
     try:
-        asyncio.run(serve(running(pipeline), on_started=RunningConnectors.log_addresses))
+        with loaded_objects_frozen():
+            asyncio.run(serve(running(pipeline), on_started=RunningConnectors.log_addresses))
     except (StartRefused, ConnectorError, HeadraceError, OSError) as error:
         sys.stderr.write(f"cannot start: {error}\n")
         return _REFUSED

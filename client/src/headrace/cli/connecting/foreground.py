@@ -21,6 +21,7 @@ from headrace_chassis.log_output import LoggingSettings
 from headrace_chassis.process import serve
 from headrace_connectors.app import RunningConnectors, running
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.garbage_collection import loaded_objects_frozen
 from headrace_connectors.pipeline_file.pipeline import Pipeline
 from headrace_connectors.runtime.connector import Connector
 
@@ -99,7 +100,8 @@ def run(pipeline: Pipeline) -> None:
             )
         log_output.configure(LoggingSettings())
         try:
-            asyncio.run(serve(running(pipeline), on_started=on_started))
+            with loaded_objects_frozen():
+                asyncio.run(serve(running(pipeline), on_started=on_started))
         except HeadraceError as error:
             where = f"{pipeline.file} has the address and the user in [server]"
             raise CommandError(f"cannot start: {error}; {where}") from error

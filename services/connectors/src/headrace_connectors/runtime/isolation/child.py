@@ -22,6 +22,7 @@ from headrace.sdk.errors import HeadraceError
 from headrace_chassis import log_output
 from headrace_chassis.log_output import LoggingSettings
 from headrace_connectors.contract import Lag
+from headrace_connectors.garbage_collection import loaded_objects_frozen
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.isolation.messages import (
@@ -248,7 +249,8 @@ def main() -> int:
     pipe.until = task.until
     log_output.configure(LoggingSettings())
     try:
-        asyncio.run(_main(pipe, task))
+        with loaded_objects_frozen():
+            asyncio.run(_main(pipe, task))
     except (HeadraceError, OSError) as error:
         pipe.send(Failed(str(error)))
         return 1
