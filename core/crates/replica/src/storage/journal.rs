@@ -214,7 +214,8 @@ impl Journal {
             .ok()
     }
 
-    /// Forget all records of `from_op` and above. When this returns, a start will not find them.
+    /// Forget all records of `from_op` and above. When this returns, a start will not find them, and a seal says that
+    /// they are gone: older heads would vouch for them if a later view began with a longer log.
     pub(crate) fn truncate(&mut self, from_op: u64) -> io::Result<()> {
         for file in &mut self.files {
             let cut: Vec<Place> = file
@@ -236,8 +237,11 @@ impl Journal {
         }
         self.index.split_off(&from_op);
         self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
-        self.unsealed = true;
-        Ok(())
+        self.seal();
+        match self.files.last() {
+            Some(last) if self.context.sync => last.file.sync_data(),
+            _ => Ok(()),
+        }
     }
 
     /// Remove the oldest files, as long as they hold only ops below `below_op`. On a full disk they are kept until the

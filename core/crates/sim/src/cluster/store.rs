@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// Remove all records of `from_op` and above by zeroing their bytes.
+    /// Remove all records of `from_op` and above by zeroing their bytes, and seal what remains.
     pub(super) fn truncate(&mut self, from_op: u64) -> Vec<Step> {
         let mut steps = Vec::new();
         for file in &mut self.files {
@@ -167,6 +167,12 @@ impl Store {
         self.durable.split_off(&from_op);
         self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
         self.unsealed = true;
+        steps.extend(self.seal());
+        steps.extend(
+            self.files
+                .last()
+                .map(|file| Step::Sync(name_of(file.number))),
+        );
         steps
     }
 

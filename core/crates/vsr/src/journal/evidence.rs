@@ -12,13 +12,22 @@ use crate::superblock::Superblock;
 /// of the view. The superblock also records the log head when that view is left. That bound is not used: up to there an
 /// older record head would vouch for operations that replaced the ones to which it refers, and that may never have been
 /// stored here.
+///
+/// Of the heads of earlier log views only those of the newest one count. Each head states how far the journal was
+/// durable when it was written, so they repeat what the heads of older log views say, without what was cut since: a view
+/// that began with a shorter log may lie between an older head and the newest recorded view.
 #[derive(Debug)]
 pub(super) struct Evidence {
     log_view: u32,
     view_start_op: u64,
-    synced: u64,
-    /// `synced`, from the evidence of heads alone.
-    witnessed: u64,
+    /// Highest operation that is known to be committed.
+    committed: u64,
+    /// Newest log view of a head, up to the newest recorded one.
+    heads_view: u32,
+    /// Highest statement of the heads of `heads_view`.
+    stated: u64,
+    /// Highest statement of heads of log views that are not recorded.
+    unrecorded: u64,
 }
 
 impl Evidence {
@@ -27,30 +36,37 @@ impl Evidence {
             log_view: superblock.log_view,
             view_start_op: superblock.view_start_op,
             // A committed operation must never be forgotten, even if it was never stored here.
-            synced: superblock.commit_max,
-            witnessed: 0,
+            committed: superblock.commit_max,
+            heads_view: 0,
+            stated: 0,
+            unrecorded: 0,
         }
     }
 
     /// Record the evidence of a head.
     pub(super) fn head(&mut self, head: RecordHeader) {
-        let synced = if head.log_view == self.log_view {
-            head.synced
-        } else {
-            head.synced.min(self.view_start_op)
-        };
-        self.synced = self.synced.max(synced);
-        self.witnessed = self.witnessed.max(synced);
+        if head.log_view > self.log_view {
+            self.unrecorded = self.unrecorded.max(head.synced);
+        } else if head.log_view > self.heads_view {
+            (self.heads_view, self.stated) = (head.log_view, head.synced);
+        } else if head.log_view == self.heads_view {
+            self.stated = self.stated.max(head.synced);
+        }
     }
 
     /// Highest operation up to which records were durable here.
-    pub(super) const fn witnessed(&self) -> u64 {
-        self.witnessed
+    pub(super) fn witnessed(&self) -> u64 {
+        let stated = if self.heads_view == self.log_view {
+            self.stated
+        } else {
+            self.stated.min(self.view_start_op)
+        };
+        stated.max(self.unrecorded.min(self.view_start_op))
     }
 
     /// Highest operation up to which everything was durable or is committed.
-    pub(super) const fn synced(&self) -> u64 {
-        self.synced
+    pub(super) fn synced(&self) -> u64 {
+        self.witnessed().max(self.committed)
     }
 }
 

@@ -19,11 +19,11 @@
 //! both may belong to one write, whose blocks reach the disk in any combination before a power loss. A *seal* is a head
 //! without a record. It states the synced operation for records that no other record follows yet. The log view is
 //! needed because a log is cut when a view begins: the statement of an older head about operations above the cut no
-//! longer holds.
+//! longer holds. A seal that is synced with the cut takes its place.
 //!
 //! Duties of a host: fill a file with zeros before giving it the name of a journal file; overwrite the spans in
 //! [`Scan::erase`], and sync, before any append; append at [`Scan::position`]; write a seal when the journal has been
-//! idle for a moment, without waiting for its sync.
+//! idle for a moment, without waiting for its sync, and one when it is truncated, with a sync.
 
 mod evidence;
 mod head;

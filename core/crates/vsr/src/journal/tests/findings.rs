@@ -330,6 +330,43 @@ fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
     assert_eq!((scan.synced, faulty(&scan)), (6, vec![6]));
 }
 
+/// A view that began with a shorter log lies between an old seal and the newest recorded view, which began beyond it: the
+/// operations that the seal refers to were cut, and those that took their places were never stored here.
+#[test]
+fn ctl_1_seals_from_before_a_cut_say_nothing_of_a_later_and_longer_log() {
+    let old = chain(1, 8, 0, 500);
+    let mut journal = Journal::new();
+    journal.sync(&old);
+    journal.seal();
+    // View 1 began with op 5, and this replica has its op 6.
+    journal.cut(6);
+    journal.log_view = 1;
+    let sixth = prepare(6, 1, old[4].header.checksum, 500);
+    let seventh = prepare(7, 1, sixth.header.checksum, 500);
+    let eighth = prepare(8, 1, seventh.header.checksum, 500);
+    let headers = vec![eighth.header, seventh.header, sixth.header];
+    journal.sync(&[sixth]);
+    // View 3 began with op 8, whose body is to be repaired.
+    let mut superblock = superblock(3);
+    superblock.view = 3;
+    superblock.log_view = 3;
+    superblock.view_head_op = 8;
+    superblock.view_start_op = 8;
+    superblock.view_headers = headers;
+    let scan = journal.scan(&superblock);
+    assert_eq!(
+        (scan.synced, intact(&scan), faulty(&scan)),
+        (6, vec![1, 2, 3, 4, 5, 6], vec![])
+    );
+
+    journal.log_view = 3;
+    journal.sync(&[seventh]);
+    journal.seal();
+    journal.damage(7, 600);
+    let scan = journal.scan(&superblock);
+    assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
+}
+
 /// The first record of a view, the only one that proves that the view has written anything, is damaged or lost: the
 /// seal behind it is sufficient evidence.
 #[test]
