@@ -115,6 +115,17 @@ async def until(source, condition):
             await source.progress.wait()
 
 
+async def test_a_source_that_cannot_be_opened_is_degraded_until_it_is():
+    source = Steps(MODES["polling"], open=[Unavailable("no database")] * 4)
+    async with running(source, Target(source)) as (_, status, _task):
+        status.become(State.STARTING)
+        await until(source, lambda: source.committed > 0)
+        reached = [(change.state, change.reason) for change in status.history]
+    assert reached[-2:] == [(State.DEGRADED, "no database"), (State.RUNNING, None)]
+    assert source.steps.count("open") == 5
+
+
+
 async def test_steps_are_strictly_in_order():
     source = Steps(MODES["cdc"])
     async with running(source, Target(source)) as (_, status, _task):

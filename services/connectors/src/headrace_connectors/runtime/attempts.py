@@ -59,7 +59,7 @@ class Attempts:
         failures = self._status.consecutive_failures
         _log.warning("%s: attempt %d failed: %s", self._key, failures, error)
         # Attempts alone do not help there: someone has to see it.
-        if (failures >= self._threshold or is_lasting(error)) and self._status.state is State.RUNNING:
+        if (failures >= self._threshold or is_lasting(error)) and self._status.state in (State.STARTING, State.RUNNING):
             self._status.become(State.DEGRADED, str(error))
         asked = error.retry_after if isinstance(error, Unavailable) else None
         await self._backoff.pause(asked or 0.0)
