@@ -125,7 +125,6 @@ async def test_a_source_that_cannot_be_opened_is_degraded_until_it_is():
     assert source.steps.count("open") == 5
 
 
-
 async def test_steps_are_strictly_in_order():
     source = Steps(MODES["cdc"])
     async with running(source, Target(source)) as (_, status, _task):
