@@ -118,6 +118,7 @@ def test_the_oldest_batch_in_flight_can_be_given_up(
     assert rows.execute(slot, (answer["abandoned"],)).fetchone() == (True,)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [IN_FLIGHT, EXACTLY_ONCE], ids=["at least once", "exactly once"])
 def test_an_outage_of_the_server_keeps_the_order(
     client: headrace.Client,
