@@ -114,7 +114,7 @@ class PipelinedLoop(SourceLoop):
         dropped = [one for one in self._flying if not one.is_settled]
         self._flying.clear()
         if dropped:
-            # What is on its way would come after what is sent again.
+            # Batches that are on their way would come after those that are sent again.
             await asyncio.wait({one.sending for one in dropped})
         for one in dropped:
             if one.sending.exception() is None:

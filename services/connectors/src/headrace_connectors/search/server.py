@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -11,9 +10,9 @@ import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, Settings, Unavailable
+from headrace_connectors.http_client import not_reached, passes, trusting
 from headrace_settings import Duration, Secret
 
-_PASSING: Final = (408, 425, 429)
 _SHOWN_CHARACTERS: Final = 300
 
 
@@ -90,14 +89,10 @@ class SearchServer:
         login = None
         if settings.username is not None and settings.password is not None:
             login = aiohttp.BasicAuth(settings.username, settings.password.reveal())
-        try:
-            context = ssl.create_default_context(cafile=settings.ca_file)
-        except OSError as error:
-            raise ConnectorError(f"{settings.ca_file} is no certificate: {error}; correct settings.ca_file") from error
         self._session = aiohttp.ClientSession(
             headers=headers,
             auth=login,
-            connector=aiohttp.TCPConnector(ssl=context),
+            connector=trusting(settings.ca_file),
             timeout=aiohttp.ClientTimeout(total=settings.timeout.seconds),
         )
 
@@ -117,9 +112,9 @@ class SearchServer:
                 encoded = await response.read()
                 status, pause = response.status, response.headers.get("Retry-After", "")
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unavailable(f"{self._url} is not reached: {str(error) or type(error).__name__}") from error
+            raise not_reached(self._url, error) from error
         answer = Answer(status, _decoded(encoded))
-        if status in _PASSING or status >= 500:
+        if passes(status):
             raise Unavailable(
                 f"{url} answered {status}: {answer.reason}", retry_after=float(pause) if pause.isdigit() else None
             )

@@ -20,13 +20,13 @@ from headrace_connectors.contract import (
     Unavailable,
     stable_id,
 )
+from headrace_connectors.http_client import not_reached, passes
 from headrace_connectors.sinks.json_values import encoded, key_text
 from headrace_settings import Duration, Secret
 
 _ANSWER_BYTES: Final = 200
 _OF_A_BODY: Final = (400, 413, 415, 422)
 """The body is the reason: halves of it show which message, or are small enough."""
-_PASSING: Final = (408, 425, 429)
 
 
 class HttpSinkSettings(Settings):
@@ -85,13 +85,13 @@ class HttpSink(Sink):
         except aiohttp.InvalidURL as error:
             raise ConnectorError(f"{url} is no address: correct settings.url") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unavailable(f"{url} is not reached: {str(error) or type(error).__name__}") from error
+            raise not_reached(url, error) from error
         if 200 <= status < 300:
             return
         message = f"{url} answered {status}: {' '.join(text.split())}"
         if status in _OF_A_BODY:
             raise InvalidRecord(message)
-        if status in _PASSING or status >= 500:
+        if passes(status):
             raise Unavailable(message, retry_after=retry_after)
         raise ConnectorError(f"{message}; correct settings.url or the token")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
@@ -13,10 +12,10 @@ import aiohttp
 import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
+from headrace_connectors.http_client import not_reached, passes, trusting
 from headrace_connectors.sources.influxdb.line_protocol import FieldValue, Point
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
 
-_PASSING: Final = (408, 425, 429)
 _SHOWN_CHARACTERS: Final = 300
 _NO_DATABASE: Final = "no database"
 """Reason of version 1.8, with the status 500, for a bucket that is not there."""
@@ -103,13 +102,9 @@ class InfluxServer:
             headers["Authorization"] = f"Basic {login.decode()}"
         if settings.token is not None:
             headers["Authorization"] = f"Token {settings.token.reveal()}"
-        try:
-            context = ssl.create_default_context(cafile=settings.ca_file)
-        except OSError as error:
-            raise ConnectorError(f"{settings.ca_file} is no certificate: {error}; correct settings.ca_file") from error
         self._session = aiohttp.ClientSession(
             headers=headers,
-            connector=aiohttp.TCPConnector(ssl=context),
+            connector=trusting(settings.ca_file),
             timeout=aiohttp.ClientTimeout(total=settings.timeout.seconds),
         )
 
@@ -134,7 +129,7 @@ class InfluxServer:
                     raise _refusal(url, response.status, response.headers, await response.read())
                 yield response.content.iter_any()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unavailable(f"{self._url} is not reached: {str(error) or type(error).__name__}") from error
+            raise not_reached(self._url, error) from error
 
     async def close(self) -> None:
         """Close connections."""
@@ -150,7 +145,7 @@ def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> 
             # Version 1 has `error`, version 2 `message`.
             text = str(document.get("error") or document.get("message") or text)
     reason = f"{url} answered {status}: {' '.join(text.split())[:_SHOWN_CHARACTERS]}"
-    if (status in _PASSING or status >= 500) and _NO_DATABASE not in text:
+    if passes(status) and _NO_DATABASE not in text:
         pause = headers.get("Retry-After", "")
         return Unavailable(reason, retry_after=float(pause) if pause.isdigit() else None)
     if status in (401, 403):

@@ -1,0 +1,35 @@
+"""Pieces of connectors that call HTTP servers."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from headrace_connectors.contract import ConnectorError, Unavailable
+
+_PASSING: Final = (408, 425, 429)
+
+
+def passes(status: int) -> bool:
+    """Return True if the server may answer otherwise soon: 408, 425, 429 and 5xx."""
+    return status in _PASSING or status >= 500
+
+
+def not_reached(url: str, error: Exception) -> Unavailable:
+    """Return the error for a request without an answer; those of timeouts have no text of their own."""
+    return Unavailable(f"{url} is not reached: {str(error) or type(error).__name__}")
+
+
+def trusting(ca_file: Path | None) -> aiohttp.TCPConnector:
+    """Return connections that trust the authority in a file; None: those of the machine.
+
+    Raises:
+        ConnectorError: The file cannot be read.
+    """
+    try:
+        return aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=ca_file))
+    except OSError as error:
+        raise ConnectorError(f"{ca_file} is no certificate: {error}; correct settings.ca_file") from error
