@@ -31,6 +31,9 @@ from headrace_core import (
 GROUP: Final = "headrace-redrive"
 """Consumer group whose stored offsets say which letters were redriven."""
 _CHUNK_MESSAGES: Final = 500
+_LEAVING_SECONDS: Final = 1.0
+"""Time for the server to notice that the connection of an earlier run has ended, as after a kill."""
+_LEAVING_POLL_SECONDS: Final = 0.02
 
 
 class Way(NamedTuple):
@@ -186,11 +189,18 @@ class Redrive:
         return path
 
     def _joined(self, client: Client, path: TopicPath) -> ConsumerGroup:
-        group = client.group(path.stream, path.topic, self.group)
-        if group is None:
-            group = client.create_group(path.stream, path.topic, self.group)
-        if group.members_count:
-            raise CommandError(f"another redrive of {path.name} is at work, as a member of the group {self.group!r}")
+        deadline = time.monotonic() + _LEAVING_SECONDS
+        while True:
+            group = client.group(path.stream, path.topic, self.group)
+            if group is None:
+                group = client.create_group(path.stream, path.topic, self.group)
+            if not group.members_count:
+                break
+            if time.monotonic() >= deadline:
+                raise CommandError(
+                    f"another redrive of {path.name} is at work, as a member of the group {self.group!r}"
+                )
+            time.sleep(_LEAVING_POLL_SECONDS)
         client.join_group(path.stream, path.topic, group.id)
         return group
 
