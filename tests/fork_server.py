@@ -1,7 +1,8 @@
 """A fork server: a process that has imported common modules and forks children that start without importing them.
 
 Importing a server takes most of a second of CPU time, and tests start servers by the hundred; Spark starts a Python for
-each query of a stream. A fork server imports everything once, has no threads of its own, and answers each request with
+each query of a stream. A fork server imports everything once, has no threads (but those of allocators, which start
+again in a forked process), and answers each request with
 a child that runs `python -m MODULE ARGUMENTS...`, with the environment, the working directory and the standard streams
 of the request, and in its own process group.
 

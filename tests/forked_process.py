@@ -24,6 +24,15 @@ _IMPORTED: Final = (
     "headrace_gateway.__main__",
     "headrace_metadata.__main__",
     "headrace_partition_node.__main__",
+    # Connectors that tests start by the hundred, with psycopg and pyarrow.
+    "headrace_connectors.codecs.plain",
+    "headrace_connectors.sinks.delta.sink",
+    "headrace_connectors.sinks.opensearch",
+    "headrace_connectors.sinks.parquet.sink",
+    "headrace_connectors.sinks.postgres.sink",
+    "headrace_connectors.sinks.sqlite.sink",
+    "headrace_connectors.sources.postgres.cdc",
+    "rich._emoji_codes",
     "rich.progress",
     "click",
 )
@@ -120,8 +129,8 @@ class _ForkServer:
                         [sys.executable, "-m", "tests.fork_server", str(theirs.fileno()), *_IMPORTED],
                         cwd=_ROOT,
                         # The gRPC library reads the variable on import, which happens here. The command line sets it
-                        # too late for forked children.
-                        env={**os.environ, "GRPC_VERBOSITY": "NONE"},
+                        # too late for forked children. numpy's threads would not be forked, and cost time.
+                        env={**os.environ, "GRPC_VERBOSITY": "NONE", "OPENBLAS_NUM_THREADS": "1"},
                         stdin=subprocess.DEVNULL,
                         pass_fds=[theirs.fileno()],
                         process_group=0,

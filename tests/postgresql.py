@@ -126,7 +126,9 @@ def empty_database(server: str) -> Generator[psycopg.Connection]:
     """Connect to a new database of a server during a ``with`` block. Its replication slots are dropped at the end."""
     name = f"d{next(_numbers)}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as administration:
-        administration.execute(f"CREATE DATABASE {name}")
+        # Copying the files of the template takes half of the time of copying it through the write-ahead log.
+        strategy = "STRATEGY FILE_COPY" if administration.info.server_version >= 150000 else ""
+        administration.execute(f"CREATE DATABASE {name} {strategy}")
         with psycopg.connect(f"{server}/{name}", autocommit=True) as connection:
             yield connection
         # A server has ten slots only. Processes of the test may run still, and would use theirs again.

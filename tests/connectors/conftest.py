@@ -20,7 +20,7 @@ from tests.server_process import ServerProcess
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """Address of a PostgreSQL server, without a database."""
     with postgresql_address() as address:

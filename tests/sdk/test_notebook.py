@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.site.documents import ROOT
+
+if TYPE_CHECKING:
+    import nbformat
 
 NOTEBOOK = ROOT / "examples/notebook/orders.ipynb"
 
 
 def read() -> nbformat.NotebookNode:
+    # Imported here: every worker of the tests imports this file, and nbformat takes three seconds.
+    import nbformat
+
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     assert isinstance(notebook, nbformat.NotebookNode)
     return notebook
@@ -26,6 +31,8 @@ def texts(cell: nbformat.NotebookNode) -> str:
 
 @pytest.mark.timeout(200)
 def test_the_notebook_runs_from_the_first_cell_to_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbclient import NotebookClient
+
     monkeypatch.delenv("HEADRACE_URL", raising=False)
     notebook = read()
     # A cell that raises ends the run with its traceback.
