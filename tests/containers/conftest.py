@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Generator, Iterator
 
@@ -11,6 +12,8 @@ from tests.containers.cluster import Containers
 from tests.containers.load import Entrance
 
 _CLUSTER = pytest.StashKey[Containers]()
+STOP_SECONDS = 30.0
+"""Maximum time until everything is stopped: each service before those that it uses."""
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +26,9 @@ def containers(request: pytest.FixtureRequest) -> Iterator[Containers]:
         containers.up()
         yield containers
         containers.assert_quiet()
+        began = time.monotonic()
+        containers.destroy()
+        assert time.monotonic() - began < STOP_SECONDS
     finally:
         del request.config.stash[_CLUSTER]
         containers.destroy()
