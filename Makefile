@@ -221,12 +221,18 @@ mutants: ## Check that the simulator finds every bug planted in the core's rules
 	@cd core && $(SIM) mutants --host --budget 2000
 
 .PHONY: test
-test: announce-seed test-rust sim sim-machine test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
+test: announce-seed test-core test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
 	@echo "all of it passed with TEST_SEED=$(TEST_SEED)"
 
 .PHONY: announce-seed
 announce-seed:
 	@echo "make test TEST_SEED=$(TEST_SEED) repeats the choices of this run"
+
+# Tests of the crates mostly wait, for disks and timeouts; the simulator computes meanwhile.
+.PHONY: test-core
+test-core: setup ## Tests of the crates, the simulator, and the simulator with the real state machine
+	@cd core && $(CARGO) test --locked --no-run $(CRATES)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-rust sim sim-machine
 
 # Base revision of the comparison; `--list` prints the selection and runs nothing.
 BASE ?= HEAD
@@ -262,7 +268,9 @@ browser: .venv/.python-current ## Install a browser for the tests of the console
 # Number of parallel tests. It exceeds the number of cores because many tests wait. Tests that measure the machine or
 # use all of it run one by one afterwards. Each worker runs a consecutive part of the files, so that servers shared by
 # the tests of a file start once.
-TEST_WORKERS ?= 4
+TEST_WORKERS ?= 5
+# A test of Spark computes most of the time.
+SPARK_WORKERS ?= 4
 PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
 # Exit status of pytest when ARGS selects no test; the selection may name tests of the other half.
 NO_TESTS := 5
@@ -295,7 +303,7 @@ setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/sail/.cur
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
 	@$(BIN)/mypy spark/src examples compose/spark
-	@$(PYTEST) --numprocesses $(TEST_WORKERS) --dist worksteal $(SPARK_TESTS) $(ARGS) || (($$? == $(NO_TESTS)))
+	@$(PYTEST) --numprocesses $(SPARK_WORKERS) --dist worksteal $(SPARK_TESTS) $(ARGS) || (($$? == $(NO_TESTS)))
 	@SPARK_TESTS_ENGINE=sail PYTHONPATH=.cache/sail $(PYTEST) spark/tests/contract $(ARGS) || (($$? == $(NO_TESTS)))
 
 # The drivers differ in how they serve sockets, files and timers. Logic above them (codecs, permissions, catalog), logic
