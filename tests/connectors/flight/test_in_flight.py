@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import psycopg
@@ -39,6 +40,20 @@ def add(rows: psycopg.Connection, numbers: range) -> None:
         rows.execute("INSERT INTO rows (id) VALUES (%s)", (number,))
 
 
+def add_until_killed(connectors: Connectors, rows: psycopg.Connection) -> int:
+    """Add a row every few milliseconds until the process has killed itself; return the number of rows.
+
+    Faster than that, a busy machine would have tens of thousands of rows before the kill.
+    """
+    number = 10
+    while not connectors.has_ended:
+        number += 1
+        add(rows, range(number, number + 1))
+        time.sleep(0.005)
+    assert connectors.wait() == -9
+    return number
+
+
 def first_ones(found: list[tuple[int, int]]) -> list[int]:
     """Row ids in the order in which they came first."""
     return list(dict.fromkeys(row for row, _ in found))
@@ -57,11 +72,7 @@ def test_nothing_is_lost_with_batches_in_flight(
 ) -> None:
     """CON-70, CON-71: what comes again after a kill begins at a batch whose state was not saved."""
     connectors.run(source(kind, database_url, stream) + IN_FLIGHT, fault=(point,))
-    number = 10
-    while not connectors.has_ended:
-        number += 1
-        add(rows, range(number, number + 1))
-    assert connectors.wait() == -9
+    number = add_until_killed(connectors, rows)
     connectors.run()
     add(rows, range(number + 1, number + 6))
     until(lambda: {row for row, _ in messages(client, stream)} == set(range(1, number + 6)))
@@ -83,11 +94,7 @@ def test_every_row_is_stored_once_and_in_order_with_batches_in_flight(
 ) -> None:
     """CON-71: with transactions, whatever is killed."""
     connectors.run(source(kind, database_url, stream) + EXACTLY_ONCE, fault=(point,))
-    number = 10
-    while not connectors.has_ended:
-        number += 1
-        add(rows, range(number, number + 1))
-    assert connectors.wait() == -9
+    number = add_until_killed(connectors, rows)
     connectors.run()
     add(rows, range(number + 1, number + 6))
     until(lambda: len(messages(client, stream)) >= number + 5)
