@@ -173,6 +173,10 @@ def test_an_interrupt_ends_a_wait(blocking: headrace.Client, stream: str) -> Non
         assert batch.payloads() == [b"x"]
 
 
+CPU_SECONDS_MAX = 0.005
+"""Maximum CPU time of a wait of half a second: the least of several, as others may have had a garbage collection."""
+
+
 @pytest.mark.alone
 def test_waiting_costs_no_processor_time(blocking: headrace.Client, stream: str) -> None:
     consumers = [blocking.consumer(stream, "t", **arguments) for arguments in ({"group": "g"}, {"name": "n"})]
@@ -180,9 +184,12 @@ def test_waiting_costs_no_processor_time(blocking: headrace.Client, stream: str)
         for consumer in consumers:
             assert consumer.poll(timeout=0.5) is None
         for consumer in consumers:
-            before = time.process_time()
-            assert consumer.poll(timeout=1) is None
-            assert time.process_time() - before < 0.010
+            spent = []
+            for _ in range(4):
+                before = time.process_time()
+                assert consumer.poll(timeout=0.5) is None
+                spent.append(time.process_time() - before)
+            assert min(spent) < CPU_SECONDS_MAX, spent
             consumer.close()
 
 
@@ -190,9 +197,12 @@ def test_waiting_costs_no_processor_time(blocking: headrace.Client, stream: str)
 async def test_awaiting_costs_no_processor_time(awaited: headrace.aio.Client, stream: str) -> None:
     async with awaited.producer(stream, "t"), awaited.consumer(stream, "t", group="g") as consumer:
         assert await consumer.poll(timeout=0.5) is None
-        before = time.process_time()
-        assert await consumer.poll(timeout=1) is None
-        assert time.process_time() - before < 0.010
+        spent = []
+        for _ in range(4):
+            before = time.process_time()
+            assert await consumer.poll(timeout=0.5) is None
+            spent.append(time.process_time() - before)
+        assert min(spent) < CPU_SECONDS_MAX, spent
 
 
 def test_closing_ends_the_waits_of_other_threads(blocking: headrace.Client, stream: str) -> None:
