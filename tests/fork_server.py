@@ -2,9 +2,8 @@
 
 Importing a server takes most of a second of CPU time, and tests start servers by the hundred; Spark starts a Python for
 each query of a stream. A fork server imports everything once, has no threads (but those of allocators, which start
-again in a forked process), and answers each request with
-a child that runs `python -m MODULE ARGUMENTS...`, with the environment, the working directory and the standard streams
-of the request, and in its own process group.
+again in a forked process), and answers each request with a child that runs `python -m MODULE ARGUMENTS...`, with the
+environment, the working directory and the standard streams of the request, and in its own process group.
 
 The protocol uses `SOCK_SEQPACKET` sockets. A request is a JSON object with the standard streams as file descriptors.
 The answers are the child's pid and, later, its exit status. `python -m tests.fork_server FD MODULE...` imports the

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.ports import free_port
 
@@ -139,3 +140,23 @@ def empty_database(server: str) -> Generator[psycopg.Connection]:
         administration.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", (name,)
         )
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Generator[str]:
+    """Address of a PostgreSQL server, without a database."""
+    with postgresql_address() as address:
+        yield address
+
+
+@pytest.fixture
+def database(postgresql_server: str) -> Generator[psycopg.Connection]:
+    """A connection to an empty database of this test."""
+    with empty_database(postgresql_server) as connection:
+        yield connection
+
+
+@pytest.fixture
+def database_url(postgresql_server: str, database: psycopg.Connection) -> str:
+    """Address of this test's database."""
+    return f"{postgresql_server}/{database.info.dbname}"

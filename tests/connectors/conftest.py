@@ -7,37 +7,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 import headrace
 from tests.connectors.process import Connectors
-from tests.postgresql import empty_database, postgresql_address
+from tests.postgresql import database, database_url, postgresql_server
 from tests.sdk.conftest import url_of
 from tests.sdk.proxy import Proxy
 from tests.server_process import ServerProcess
 
+__all__ = ["database", "database_url", "postgresql_server"]
+
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    """Address of a PostgreSQL server, without a database."""
-    with postgresql_address() as address:
-        yield address
-
-
-@pytest.fixture
-def database(postgresql_server: str) -> Iterator[psycopg.Connection]:
-    """A connection to an empty database of this test."""
-    with empty_database(postgresql_server) as connection:
-        yield connection
-
-
-@pytest.fixture
-def database_url(postgresql_server: str, database: psycopg.Connection) -> str:
-    """Address of this test's database."""
-    return f"{postgresql_server}/{database.info.dbname}"
 
 
 @pytest.fixture

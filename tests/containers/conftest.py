@@ -26,12 +26,11 @@ def containers(request: pytest.FixtureRequest) -> Iterator[Containers]:
         containers.up()
         yield containers
         containers.assert_quiet()
-        began = time.monotonic()
-        containers.destroy()
-        assert time.monotonic() - began < STOP_SECONDS
     finally:
         del request.config.stash[_CLUSTER]
+        began = time.monotonic()
         containers.destroy()
+    assert time.monotonic() - began < STOP_SECONDS
 
 
 @pytest.fixture(scope="module")

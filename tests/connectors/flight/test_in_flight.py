@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 import psycopg
@@ -41,15 +40,19 @@ def add(rows: psycopg.Connection, numbers: range) -> None:
 
 
 def add_until_killed(connectors: Connectors, rows: psycopg.Connection) -> int:
-    """Add a row every few milliseconds until the process has killed itself; return the number of rows.
+    """Add a row at each look at the process until it has killed itself; return the number of rows.
 
-    Faster than that, a busy machine would have tens of thousands of rows before the kill.
+    Without the pauses of `until`, a busy machine would have tens of thousands of rows before the kill.
     """
     number = 10
-    while not connectors.has_ended:
+
+    def has_ended() -> bool:
+        nonlocal number
         number += 1
         add(rows, range(number, number + 1))
-        time.sleep(0.005)
+        return connectors.has_ended
+
+    until(has_ended)
     assert connectors.wait() == -9
     return number
 

@@ -189,13 +189,9 @@ class Redrive:
         return path
 
     def _joined(self, client: Client, path: TopicPath) -> ConsumerGroup:
+        place = path.stream, path.topic, self.group
         deadline = time.monotonic() + _LEAVING_SECONDS
-        while True:
-            group = client.group(path.stream, path.topic, self.group)
-            if group is None:
-                group = client.create_group(path.stream, path.topic, self.group)
-            if not group.members_count:
-                break
+        while (group := client.group(*place) or client.create_group(*place)).members_count:
             if time.monotonic() >= deadline:
                 raise CommandError(
                     f"another redrive of {path.name} is at work, as a member of the group {self.group!r}"
