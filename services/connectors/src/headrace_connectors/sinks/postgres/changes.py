@@ -1,21 +1,26 @@
 """Changes of tables, done to other tables: the mode `apply_changes`.
 
-Changes may come again after a crash of the source. The same changes in the same order lead to the same rows, whatever
-rows there are before.
+Changes may come again after a crash of the source. A source that goes back to an earlier change, and on from there,
+leads to the same rows, unless a key changes in a change without all values: the row that has the old key by then may be
+another one.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from psycopg import sql
+from psycopg import AsyncCursor, sql
+from psycopg.rows import DictRow
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import TableName
-from headrace_connectors.sinks.postgres.writers import columns_of, upsert
+from headrace_connectors.sinks.postgres.writers import Columns, columns_of, upsert
+
+_log = logging.getLogger(__name__)
 
 _JSON: Final = ("json", "jsonb")
 _OPERATIONS: Final = ("snapshot", "insert", "update", "delete", "truncate")
@@ -29,6 +34,8 @@ class Statement(NamedTuple):
 
     text: sql.Composed
     parameters: tuple[str | None, ...]
+    finds_missing: bool = False
+    """True: it changes nothing, and returns a row if the one of the change is missing."""
 
 
 class ChangeWriter:
@@ -86,25 +93,37 @@ class ChangeWriter:
         missing = sorted(set(keys) - set(columns.types))
         if missing:
             raise ConnectorError(f"{table} has no column {', '.join(missing)}; it has {', '.join(columns.types)}")
-        found = self._targets[table] = _Target(name, columns.types, keys, ignores_unknown=self._ignores_unknown)
+        found = self._targets[table] = _Target(name, columns, keys, ignores_unknown=self._ignores_unknown)
         return found
 
     async def execute(self, connection: Connection, prepared: Sequence[Statement]) -> None:
         """Execute all statements in their order, without waiting for each."""
+        searches: list[AsyncCursor[DictRow]] = []
         async with connection.pipeline(), connection.cursor() as cursor:
             for statement in prepared:
-                await cursor.execute(statement.text, statement.parameters)
+                if not statement.finds_missing:
+                    await cursor.execute(statement.text, statement.parameters)
+                    continue
+                # A cursor keeps the result of its last statement alone.
+                searches.append(connection.cursor())
+                await searches[-1].execute(statement.text, statement.parameters)
+        count = sum([await one.fetchone() is not None for one in searches])
+        if count:
+            _log.warning(
+                "%d updates of %s are left out: they lack large values that did not change, and there is no such row",
+                count,
+                self.what,
+            )
 
 
 class _Target:
     """One table."""
 
-    def __init__(
-        self, table: TableName, types: dict[str, str], keys: tuple[str, ...], *, ignores_unknown: bool
-    ) -> None:
+    def __init__(self, table: TableName, columns: Columns, keys: tuple[str, ...], *, ignores_unknown: bool) -> None:
         self._table = table
         self._name = f"{table.schema}.{table.name}"
-        self._types = types
+        self._types = columns.types
+        self._required = columns.required
         self._keys = keys
         self._ignores_unknown = ignores_unknown
         self._upserts: dict[tuple[str, ...], sql.Composed] = {}
@@ -140,7 +159,10 @@ class _Target:
             else:
                 yield self._upsert(values)
                 return
-            yield self._inserted_if_missing(key, values)
+            # A change that comes again may be of a row that a later one, done already, has deleted. The row cannot
+            # be made without these values, and is not missed: the deletion comes again, too.
+            can_insert = values.keys() >= self._required
+            yield self._inserted_if_missing(key, values) if can_insert else self._found_missing(key)
             return
         yield self._upsert(values)
 
@@ -168,6 +190,12 @@ class _Target:
             self._table.identifier, columns, casts, self._table.identifier, self._condition()
         )
         return Statement(text, (*values.values(), *key))
+
+    def _found_missing(self, key: tuple[str | None, ...]) -> Statement:
+        text = sql.SQL("SELECT WHERE NOT EXISTS (SELECT FROM {} WHERE {})").format(
+            self._table.identifier, self._condition()
+        )
+        return Statement(text, key, finds_missing=True)
 
     def _upsert(self, values: Row) -> Statement:
         columns = tuple(values)

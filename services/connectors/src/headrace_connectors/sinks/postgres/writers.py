@@ -14,7 +14,8 @@ from headrace_connectors.postgresql.tables import TableName
 from headrace_connectors.sinks.postgres.rows import RowShape
 
 _COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type,
-coalesce(attnum = ANY(indkey), false) AS is_key
+coalesce(attnum = ANY(indkey), false) AS is_key,
+attnotnull AND NOT atthasdef AND attidentity = '' AS is_required
 FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 
@@ -25,6 +26,8 @@ class Columns(NamedTuple):
     types: dict[str, str]
     """Name of the type by column."""
     primary_key: tuple[str, ...]
+    required: frozenset[str]
+    """Columns that an insertion has to name: `NOT NULL`, without a default."""
 
 
 async def columns_of(connection: Connection, table: str, setting: str) -> Columns:
@@ -44,7 +47,11 @@ async def columns_of(connection: Connection, table: str, setting: str) -> Column
         rows = await cursor.fetchall()
     if not rows:
         raise ConnectorError(f"there is no table {table}: create it, or correct {setting}")
-    return Columns({row["name"]: row["type"] for row in rows}, tuple(row["name"] for row in rows if row["is_key"]))
+    return Columns(
+        {row["name"]: row["type"] for row in rows},
+        tuple(row["name"] for row in rows if row["is_key"]),
+        frozenset(row["name"] for row in rows if row["is_required"]),
+    )
 
 
 class Writer(Protocol):
