@@ -8,7 +8,9 @@ from typing import Any
 import headrace
 from tests.connectors.process import Connectors
 
-LEASE = "2 s"
+LEASE = "30 s"
+SHORT_LEASE = "3 s"
+"""Lease of tests in which one ends. A call to change something is answered within a third of it, or refused."""
 
 
 class Group:
@@ -34,9 +36,9 @@ class Group:
         self.processes.append(made)
         return made
 
-    def pipeline(self, connectors: str = "") -> str:
+    def pipeline(self, connectors: str = "", *, lease: str = LEASE) -> str:
         """Pipeline file with these connectors."""
-        return f'[sharing]\ngroup = "g"\nstream = "{self.stream}-leases"\nlease = "{LEASE}"\n{connectors}'
+        return f'[sharing]\ngroup = "g"\nstream = "{self.stream}-leases"\nlease = "{lease}"\n{connectors}'
 
     def source(self, key: str, topic: str) -> str:
         """A source of sample records, in a pipeline file."""
