@@ -153,6 +153,28 @@ async def test_a_snapshot_comes_first_and_its_changes_do_not_come_again(table, s
     assert await continued.poll() is None or rows(await polled(continued)) == []
 
 
+@pytest.mark.parametrize("keeps_incomplete", [True, False])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_a_deletion_between_two_snapshots_is_not_missed(table, source, way, keeps_incomplete):
+    """The first one was not completed. Where its rows are dropped, no change that the second one has comes again."""
+    table.execute("INSERT INTO a (id) SELECT generate_series(1, 25)")
+    one = await source(**way, snapshot="initial", batch_size=10)
+    first = rows(await polled(one))
+    await one.commit()
+    await one.close()
+    table.execute("DELETE FROM a WHERE id = %s", (first[0][2],))
+    again = await source(**way, snapshot="initial")
+    again.keeps_incomplete = keeps_incomplete
+    seen = await collected(again, 24)
+    assert {row[0] for row in seen} == {"snapshot"}
+    await polled(again)
+    await again.commit()
+    table.execute("INSERT INTO a (id) VALUES (100)")
+    changes = await collected(again, 2 if keeps_incomplete else 1)
+    deleted = [("delete", "public.a", first[0][2])] if keeps_incomplete else []
+    assert changes == [*deleted, ("insert", "public.a", 100)]
+
+
 async def test_giving_up_a_batch_moves_the_slot(table, source):
     one = await source()
     assert await one.abandon() is None
@@ -218,17 +240,21 @@ async def test_a_state_of_another_version_is_refused(table, source):
         await source(encode_state(2, {}))
 
 
-async def test_a_slot_that_was_dropped_is_reported(table, source):
-    one = await source()
-    table.execute("INSERT INTO a (id) VALUES (1)")
+@pytest.mark.parametrize(("snapshot", "since"), [("initial", "the snapshot"), ("never", r"\d.*")])
+async def test_a_slot_that_was_dropped_is_reported(table, source, snapshot, since):
+    """Each start is refused until the state is removed."""
+    one = await source(snapshot=snapshot)
+    if snapshot == "never":
+        table.execute("INSERT INTO a (id) VALUES (1)")
     state = (await polled(one)).state
     await one.close()
     table.execute("SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE active")
     table.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
     )
-    with pytest.raises(ConnectorError, match=r"did not exist any more, and changes since .* are lost"):
-        await source(state)
+    for _ in range(2):
+        with pytest.raises(ConnectorError, match=rf"does not exist any more, and changes since {since} are lost"):
+            await source(state, snapshot=snapshot)
 
 
 async def test_a_cancelled_poll_loses_nothing(table, source):

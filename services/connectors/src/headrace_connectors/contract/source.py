@@ -73,6 +73,10 @@ class Source(ABC):
     """True if its settings name code or files of the machine: changes over HTTP may use it only if the pipeline file
     allows it.
     """
+    keeps_incomplete: bool = True
+    """False: the runtime drops records without a state when no state follows them (`guarantee = "exactly_once"`). Set
+    before `open`.
+    """
 
     @abstractmethod
     def mode(self) -> SourceMode:

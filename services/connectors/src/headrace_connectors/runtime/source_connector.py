@@ -110,7 +110,7 @@ class SourceConnector(Connector):
 
     async def _serve(self) -> None:
         spec, delivery = self.spec, self.spec.settings.delivery
-        source: Source = spec.source.create()
+        source = self._create()
         _check_mode(source, spec)
         transforms = await self._open_transforms(spec.transforms)
         codec = spec.codec.create()
@@ -126,14 +126,17 @@ class SourceConnector(Connector):
         try:
             sending = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
             kind = SourceLoop if delivery.batches_in_flight == 1 else PipelinedLoop
-            self._loop = kind(
-                self.key, source, delivery, self.status, may_go_on=self._may_go_on, create=spec.source.create
-            )
+            self._loop = kind(self.key, source, delivery, self.status, may_go_on=self._may_go_on, create=self._create)
             await self._loop.run(self._storing(stored, sending, producer))
         finally:
             self._loop = None
             with contextlib.suppress(HeadraceError):
                 await producer.close()
+
+    def _create(self) -> Source:
+        source: Source = self.spec.source.create()
+        source.keeps_incomplete = self.spec.settings.delivery.guarantee != "exactly_once"
+        return source
 
     def _storing(self, stored: Stored, sending: Delivery, producer: DirectProducer) -> Storing:
         delivery = self.spec.settings.delivery

@@ -24,7 +24,7 @@ from headrace_connectors.postgresql.connection import Database
 from headrace_connectors.sources.postgres.changes import Transaction, parse_lsn, print_lsn
 from headrace_connectors.sources.postgres.functions import PeekedChanges
 from headrace_connectors.sources.postgres.lag import slot_lag
-from headrace_connectors.sources.postgres.progress import Changes, Polled, State
+from headrace_connectors.sources.postgres.progress import Changes, Polled, State, Visible
 from headrace_connectors.sources.postgres.settings import CdcSettings
 from headrace_connectors.sources.postgres.slot import Slot
 from headrace_connectors.sources.postgres.snapshot import Rows, Snapshot
@@ -62,6 +62,8 @@ class PostgresCdc(Source):
         self._state = State("0/0", "needed" if settings.snapshot == "initial" else "done")
         self._changes: Changes = self._new_changes()
         self._snapshot = Snapshot(self._database, settings.tables, settings.batch_size)
+        # True if rows of a snapshot that was not completed may be stored.
+        self._has_earlier_rows = False
         self._flight = InFlight[_Position]()
         # Positions of batches that are returned once more, the oldest first.
         self._again: deque[_Position] = deque()
@@ -84,16 +86,19 @@ class PostgresCdc(Source):
         await self._slot.check()
         if self._settings.decoder == "pgoutput":
             await self._slot.create_publication()
-        is_new = await self._slot.create()
         if state is not None:
             self._state = decode_state(state, _STATE_VERSION, State)
+            if await self._slot.plugin() is None:
+                since = "the snapshot" if self._state.lsn == "0/0" else self._state.lsn
+                # It is not created: the next start would go on as if nothing were lost.
+                raise ConnectorError(
+                    f"the slot {self._settings.slot} does not exist any more, and changes since {since} are lost: "
+                    "remove the state deliberately to start over with a snapshot"
+                )
+        is_new = await self._slot.create()
+        self._has_earlier_rows = state is None and not is_new
         if self._state.lsn == "0/0":
             return
-        if is_new:
-            raise ConnectorError(
-                f"the slot {self._settings.slot} did not exist any more, and changes since {self._state.lsn} are lost: "
-                "remove the state deliberately to start over with a snapshot"
-            )
         await self._slot.check_position(parse_lsn(self._state.lsn))
 
     async def open_read_only(self, state: bytes | None) -> None:
@@ -255,7 +260,7 @@ class PostgresCdc(Source):
         else:
             try:
                 if not self._snapshot.has_begun:
-                    self._state.visible = await self._snapshot.begin()
+                    self._state.visible = await self._begin_snapshot()
                 rows = await self._snapshot.next()
             except BaseException:
                 # It is taken again, with the same ids.
@@ -268,6 +273,16 @@ class PostgresCdc(Source):
             batch = batch._replace(state=encode_state(_STATE_VERSION, position.state))
         self._flight.add(batch, position)
         return batch
+
+    async def _begin_snapshot(self) -> Visible | None:
+        """Return the transactions whose changes are left out, because the snapshot has them.
+
+        None: all changes since the slot was created are read. A row that an earlier attempt has stored may be deleted
+        since, and this snapshot says nothing of it.
+        """
+        visible = await self._snapshot.begin()
+        is_repeated, self._has_earlier_rows = self._has_earlier_rows, True
+        return None if is_repeated and self.keeps_incomplete else visible
 
     def _snapshot_records(self, rows: Rows) -> list[Record]:
         records = []
