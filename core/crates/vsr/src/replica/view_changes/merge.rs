@@ -177,12 +177,18 @@ fn commit_point(
 ) -> Result<u64, FatalReason> {
     let mut commit = 0;
     for summary in summaries {
-        let newest = summary
-            .header(summary.area.op)
-            .map_or(0, |header| header.area.commit);
-        let proven = rules.proven_commit(summary.area.commit_max, summary.area.op, newest);
+        let area = &summary.area;
+        let newest = summary.header(area.op).map(|header| header.area.commit);
+        let proven = rules.proven_commit(area.commit_max, area.op, newest.unwrap_or(0));
+        // A damaged head may belong to a later log that was stored before its view was recorded. It is a fact that so
+        // many operations existed, and none about what was committed in the summary's own log.
+        let before = if newest.is_some() {
+            proven
+        } else {
+            area.commit_max
+        };
         // A view begins with every operation that was committed before it.
-        if summary.area.log_view < log_view && proven > start {
+        if area.log_view < log_view && before > start {
             return Err(FatalReason::Invariant(
                 "a view began with all that was committed",
             ));
@@ -227,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::frame::area::Prepare;
-    use crate::frame::{Operation, Origin};
+    use crate::frame::{Operation, Origin, PIPELINE_MAX};
     use crate::rules::Standard;
 
     /// Create a chain of prepares from 1 to `ops`, prepared in `view`.
@@ -353,5 +359,26 @@ mod tests {
         ahead.area.commit_max = 2;
         let quorums = Quorums::of(3).unwrap();
         assert!(merge(&Standard, quorums, [behind, ahead].iter()).is_err());
+    }
+
+    #[test]
+    fn ctl_5_a_damaged_head_of_a_later_log_does_not_contradict_the_view_between() {
+        // View 1 began with an empty log. The last replica had stored its operations, lost the superblock with the view
+        // and all records in a power loss, and knows by the heads of records alone how many there were.
+        let head = PIPELINE_MAX + 3;
+        let log = chain(1, head);
+        let mut newer = summary(&log, usize::try_from(head).unwrap(), 1, !0, 0);
+        newer.area.commit_max = head;
+        let mut damaged = summary(&log, usize::try_from(head).unwrap() - 1, 0, 0, 0);
+        for header in &mut damaged.headers {
+            *header = PrepareHeader::blank(header.op());
+        }
+        let decided = decide(&[newer.clone(), damaged.clone()]);
+        assert!(
+            matches!(decided, Decision::Decided(log) if (log.head, log.commit) == (head, head))
+        );
+        damaged.area.commit_max = 1;
+        let quorums = Quorums::of(3).unwrap();
+        assert!(merge(&Standard, quorums, [newer, damaged].iter()).is_err());
     }
 }
