@@ -67,14 +67,18 @@ SOURCES = {
 }
 
 
-def messages(client: headrace.Client, stream: str) -> list[tuple[int, int]]:
-    """Row id and message id of every message."""
+def stored(client: headrace.Client, stream: str) -> list[headrace.Message]:
+    """Every message; none if there is no topic yet."""
     try:
-        found = list(client.read(stream, "t", count=10_000))
+        return list(client.read(stream, "t", count=10_000))
     except headrace.NotFound:
         return []
+
+
+def messages(client: headrace.Client, stream: str) -> list[tuple[int, int]]:
+    """Row id and message id of every message."""
     read = []
-    for message in found:
+    for message in stored(client, stream):
         payload = json.loads(message.payload)
         read.append(((payload.get("row") or payload)["id"], message.id))
     return read
@@ -82,10 +86,7 @@ def messages(client: headrace.Client, stream: str) -> list[tuple[int, int]]:
 
 def changes(client: headrace.Client, stream: str) -> list[dict[str, Any]]:
     """Payload of every message."""
-    try:
-        return [json.loads(message.payload) for message in client.read(stream, "t", count=10_000)]
-    except headrace.NotFound:
-        return []
+    return [json.loads(message.payload) for message in stored(client, stream)]
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -10,9 +10,9 @@ use crate::superblock::Superblock;
 /// Operations above the log head with which the newest recorded view began can only have been written in that view,
 /// after the view was recorded, or in a later one that was not recorded yet. Therefore a record head of that view counts
 /// in full, and any other only up to the start of the view. A head of the later log claims too much: it makes operations
-/// count as damaged that were never acknowledged, which costs nacks and no safety. The superblock also records the log head when that view is left. That bound is not used: up to there an
-/// older record head would vouch for operations that replaced the ones to which it refers, and that may never have been
-/// stored here.
+/// count as damaged that were never acknowledged, which costs nacks and no safety. The superblock also records the log
+/// head when that view is left. That bound is not used: up to there an older record head would vouch for operations that
+/// replaced the ones to which it refers, and that may never have been stored here.
 ///
 /// Of the heads of earlier log views only those of the newest one count. Each head states how far the journal was
 /// durable when it was written, so they repeat what the heads of older log views say, without what was cut since: a view

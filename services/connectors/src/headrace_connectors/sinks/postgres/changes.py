@@ -192,10 +192,8 @@ class _Target:
         return Statement(text, (*values.values(), *key))
 
     def _found_missing(self, key: tuple[str | None, ...]) -> Statement:
-        text = sql.SQL("SELECT WHERE NOT EXISTS (SELECT FROM {} WHERE {})").format(
-            self._table.identifier, self._condition()
-        )
-        return Statement(text, key, finds_missing=True)
+        found = self._statement("SELECT WHERE NOT EXISTS (SELECT FROM {table} WHERE {keys})", key)
+        return found._replace(finds_missing=True)
 
     def _upsert(self, values: Row) -> Statement:
         columns = tuple(values)

@@ -86,20 +86,14 @@ class PostgresCdc(Source):
         await self._slot.check()
         if self._settings.decoder == "pgoutput":
             await self._slot.create_publication()
-        if state is not None:
-            self._state = decode_state(state, _STATE_VERSION, State)
-            if await self._slot.plugin() is None:
-                since = "the snapshot" if self._state.lsn == "0/0" else self._state.lsn
-                # It is not created: the next start would go on as if nothing were lost.
-                raise ConnectorError(
-                    f"the slot {self._settings.slot} does not exist any more, and changes since {since} are lost: "
-                    "remove the state deliberately to start over with a snapshot"
-                )
-        is_new = await self._slot.create()
-        self._has_earlier_rows = state is None and not is_new
-        if self._state.lsn == "0/0":
+        if state is None:
+            self._has_earlier_rows = not await self._slot.create()
             return
-        await self._slot.check_position(parse_lsn(self._state.lsn))
+        self._state = decode_state(state, _STATE_VERSION, State)
+        is_at_snapshot = self._state.lsn == "0/0"
+        await self._slot.check_kept("the snapshot" if is_at_snapshot else self._state.lsn)
+        if not is_at_snapshot:
+            await self._slot.check_position(parse_lsn(self._state.lsn))
 
     async def open_read_only(self, state: bytes | None) -> None:
         """Create neither slot nor publication: rows of the snapshot can be read without them, changes cannot."""

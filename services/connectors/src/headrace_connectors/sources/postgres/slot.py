@@ -114,11 +114,33 @@ class Slot:
                 statement = "SELECT pg_create_logical_replication_slot(%s, %s, failover => true)"
             await self._database.rows("creating the slot", statement, parameters)
             return True
+        self._check_decoder(plugin)
+        return False
+
+    async def check_kept(self, since: str) -> None:
+        """Refuse to go on without the slot. It is not created: the next start would go on as if nothing were lost.
+
+        Args:
+            since: What is stored already, for the message.
+
+        Raises:
+            ConnectorError: There is none, or one of another output plugin.
+            Unavailable: The server is not reached.
+        """
+        plugin = await self.plugin()
+        if plugin is None:
+            raise ConnectorError(
+                f"the slot {self._settings.slot} does not exist any more, and changes since {since} are lost: remove "
+                "the state deliberately to start over with a snapshot"
+            )
+        self._check_decoder(plugin)
+
+    def _check_decoder(self, plugin: str) -> None:
+        slot, decoder = self._settings.slot, self._settings.decoder
         if plugin != decoder:
             raise ConnectorError(
                 f"the slot {slot} is of {plugin}, not of {decoder}: set decoder, or choose another slot"
             )
-        return False
 
     async def plugin(self) -> str | None:
         """Return the output plugin of the slot; None if there is no slot."""
