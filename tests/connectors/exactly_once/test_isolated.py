@@ -17,12 +17,19 @@ POINTS = ("before-transaction-3", "after-transaction-2")
 
 def armed(directory: Path, point: str) -> dict[str, str]:
     """Variables with which the first process of a connector runs into a fault point."""
+    return at_first_start(
+        directory,
+        f"    sys.path.insert(0, {str(ROOT)!r})\n"
+        f"    from tests.connectors.faults import POINTS\n    POINTS[{point!r}]()\n",
+    )
+
+
+def at_first_start(directory: Path, lines: str) -> dict[str, str]:
+    """Variables with which the first process of a connector runs lines of Python before all else."""
     (directory / "sitecustomize.py").write_text(
         f"import os, sys\nmarker = {str(directory / 'reached')!r}\n"
         "if 'headrace_connectors.runtime.isolation.child' in sys.orig_argv and not os.path.exists(marker):\n"
-        "    open(marker, 'w').close()\n"
-        f"    sys.path.insert(0, {str(ROOT)!r})\n"
-        f"    from tests.connectors.faults import POINTS\n    POINTS[{point!r}]()\n",
+        f"    open(marker, 'w').close()\n{lines}",
         encoding="utf-8",
     )
     return {"PYTHONPATH": str(directory)}
@@ -45,6 +52,18 @@ def test_its_process_is_killed_at_a_step_and_nothing_is_twice(
     rows.insert(3)
     connectors.run()
     rows.stored_once(rows.insert(3))
+
+
+def test_its_process_may_start_more_slowly_than_a_lease_lasts(
+    rows: Rows, connectors: Connectors, tmp_path: Path
+) -> None:
+    """CON-88: the lease is renewed meanwhile, and the process goes by the renewed one."""
+    slow = at_first_start(tmp_path, "    import time\n    time.sleep(3)\n")
+    connectors.run(rows.pipeline(is_shared=True, isolation="process"), environment=slow)
+    until(rows.has_slot)
+    rows.stored_once(rows.insert(3))
+    assert (tmp_path / "reached").exists()
+    assert connectors.status("a")["restarts_count"] == 0
 
 
 def test_both_processes_are_suspended_and_nothing_is_twice(

@@ -104,17 +104,20 @@ class _Child:
         self._task = task
         self._answer: asyncio.Future[Answer] | None = None
         self._loop = asyncio.get_running_loop()
+        self._connector: asyncio.Future[Connector] = self._loop.create_future()
         self._destinations_due_at = 0.0
         self._lag: Lag | None = None
 
     async def run(self) -> None:
+        # Read from the start: the lease that came with the task may be over by now, and was renewed since.
+        threading.Thread(target=self._reading, name="parent", daemon=True).start()
         async with client_of(self._task.server) as client:
-            connector = self._connector(client)
-            threading.Thread(target=self._reading, args=(connector,), name="parent", daemon=True).start()
+            connector = self._created(client)
             asking = asyncio.Event()
             self._loop.add_signal_handler(signal.SIGTERM, asking.set)
             connector.lease = _ParentLease(self._pipe)
             connector.start()
+            self._connector.set_result(connector)
             log_change = connector.status.on_change
 
             def on_change(change: Change) -> None:
@@ -153,13 +156,13 @@ class _Child:
         if answer.error is not None:
             raise answer.error
 
-    def _connector(self, client: Client) -> SourceConnector | SinkConnector:
+    def _created(self, client: Client) -> SourceConnector | SinkConnector:
         spec = self._task.spec
         if isinstance(spec, SourceSpec):
             return SourceConnector(spec, client, self)
         return SinkConnector(spec, client)
 
-    def _reading(self, connector: Connector) -> None:
+    def _reading(self) -> None:
         while True:
             match self._pipe.receive():
                 case Until(until):
@@ -167,7 +170,7 @@ class _Child:
                 case Answer() as answer:
                     self._loop.call_soon_threadsafe(self._answered, answer)
                 case Ask():
-                    asyncio.run_coroutine_threadsafe(self._abandon(connector), self._loop)
+                    asyncio.run_coroutine_threadsafe(self._abandon(), self._loop)
                 case other:
                     raise AssertionError(f"the parent sends no {type(other).__name__}")
 
@@ -183,7 +186,8 @@ class _Child:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
 
-    async def _abandon(self, connector: Connector) -> None:
+    async def _abandon(self) -> None:
+        connector = await self._connector
         try:
             answer = Answer(await connector.abandon(), None)
         except Exception as error:  # noqa: BLE001 - raised again by the parent
@@ -204,7 +208,7 @@ class _Child:
 
 
 class _ParentLease:
-    """The lease that the parent has."""
+    """The lease that the parent has: it starts this process only with one."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -214,11 +218,15 @@ class _ParentLease:
         return math.inf if self._pipe.until is None else self._pipe.until
 
     def fence(self, connector: str) -> int | None:
-        return 0 if self.may_finish(connector) else None
+        del connector
+        return 0
 
     def may_finish(self, connector: str) -> bool:
         del connector
-        return time.monotonic() < self.ends_at
+        if time.monotonic() >= self.ends_at:
+            # The connector would count as stopped, also if the renewal is in the pipe; this way the parent decides.
+            os._exit(LEASE_OVER)
+        return True
 
     def runs_in(self, connector: str) -> str | None:
         del connector
