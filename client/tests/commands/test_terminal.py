@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import termios
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Terminal:
             env=environment,
         )
         os.close(of_shell)
+        self._own = own
         self._shell = fdpexpect.fdspawn(own, encoding="utf-8", timeout=60)
         self.until(PROMPT)
 
@@ -56,7 +58,13 @@ class Terminal:
         return printed.partition("\n")[2].replace("\r\n", "\n")
 
     def interrupt(self) -> None:
-        """Press Ctrl-C, and wait for the shell."""
+        """Press Ctrl-C when the command waits, and wait for the shell.
+
+        Python keeps a signal that comes between a question and the reading of its answer until there is an answer. No
+        person is so quick, but a test is.
+        """
+        while not is_asleep(os.tcgetpgrp(self._own)):
+            time.sleep(0.01)
         self.type("\x03")
         self.until(PROMPT)
 
@@ -72,6 +80,11 @@ class Terminal:
         self._process.kill()
         self._process.wait()
         self._shell.close()
+
+
+def is_asleep(pid: int) -> bool:
+    """Return True if the main thread of a process waits."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "S"
 
 
 @pytest.fixture
