@@ -51,6 +51,9 @@ class WebhookCase(SourceCase):
         await asyncio.gather(*self._callers, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+        # Connections that were accepted while a source was closing end when the loop sees that their callers are gone.
+        for _ in range(10):
+            await asyncio.sleep(0.001)
 
     async def feed(self, count: int) -> None:
         for number in range(self._fed, self._fed + count):
