@@ -14,6 +14,7 @@ from typing import Any
 from headrace.aio.client import Client
 from headrace.aio.consumer import Consumer
 from headrace.aio.direct import DirectProducer
+from headrace.sdk.direct import Outgoing
 from headrace_chassis import directories
 from headrace_connectors import process
 from headrace_connectors.leases.ledger import Configured
@@ -205,9 +206,9 @@ def _at_change_of_group(*, is_sent: bool = False, is_read: bool = False) -> Call
                 _killed()
             return result
 
-        async def sent(producer: DirectProducer, stream: str, topic: str, payload: Any, **named: Any) -> Any:
-            result = await send_to(producer, stream, topic, payload, **named)
-            if is_sent and b"configured" in payload:
+        async def sent(producer: DirectProducer, stream: str, topic: str, messages: Any, **named: Any) -> Any:
+            result = await send_to(producer, stream, topic, messages, **named)
+            if is_sent and isinstance(messages, Outgoing) and b"configured" in messages.payload:
                 _killed()
             return result
 

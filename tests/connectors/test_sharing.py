@@ -8,19 +8,23 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 import headrace
 from headrace import aio
+from headrace.aio.direct import DirectProducer
 from headrace_connectors.app import tried
-from headrace_connectors.leases.ledger import NO_FENCE, Claim, Renewal, Saved
+from headrace_connectors.leases.ledger import NO_FENCE, Claim, Configured, Renewal, Saved, encode_change
 from headrace_connectors.leases.topic import LedgerTopic
 from headrace_connectors.pipeline_file.pipeline import read_pipeline
 from headrace_connectors.plugins.discovery import Plugins
+from headrace_connectors.versions import Author, NewVersion
 from tests.conftest import TWO_SHARDS
 from tests.connectors.process import Connectors, until
 from tests.sdk.conftest import url_of
@@ -28,6 +32,8 @@ from tests.sdk.proxy import Proxy
 from tests.server_process import ServerProcess
 
 LEASE = "2 s"
+NEW = NewVersion(datetime.now(UTC), Author("anna", ""), "http", "sources", {"plugin": "random"})
+CHANGE = Configured("connectors", "a", 0, encode_change(NEW))
 Pair = tuple[Connectors, Connectors]
 
 
@@ -224,6 +230,35 @@ async def test_a_ledger_is_read_from_its_snapshot(shared_server: ServerProcess, 
             assert nothing.next_offset == 0
             with pytest.raises(headrace.NotFound):
                 await client.topic(stream, "other")
+        await client.delete_stream(stream)
+
+
+async def test_of_two_changes_that_are_the_same_one_counts(shared_server: ServerProcess, stream: str) -> None:
+    """CON-76: made at the same moment by the same author, and distinguished by the ids of their messages."""
+    async with aio.connect(url_of(shared_server.address)) as client:
+        topics = [LedgerTopic(client, stream, "g", timeout=10) for _ in range(2)]
+        async with topics[0].opened(), topics[1].opened():
+            assert sorted(await asyncio.gather(*(topic.append(CHANGE) for topic in topics))) == [False, True]
+            assert topics[0].ledger.versions["connectors"]["a"].epoch == 1
+        await client.delete_stream(stream)
+
+
+async def test_a_change_that_was_sent_twice_counts_once(
+    shared_server: ServerProcess, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-76: the first answer was lost, and the producer has sent it again."""
+    send_to = DirectProducer.send_to
+
+    async def twice(*arguments: Any) -> Any:
+        await send_to(*arguments)
+        return await send_to(*arguments)
+
+    monkeypatch.setattr(DirectProducer, "send_to", twice)
+    async with aio.connect(url_of(shared_server.address)) as client:
+        topic = LedgerTopic(client, stream, "g", timeout=10)
+        async with topic.opened():
+            assert await topic.append(CHANGE)
+            assert (topic.ledger.next_offset, topic.ledger.versions["connectors"]["a"].epoch) == (2, 1)
         await client.delete_stream(stream)
 
 

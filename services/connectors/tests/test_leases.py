@@ -236,9 +236,9 @@ def test_a_group_recovers_when_two_of_three_members_end():
 def test_entries_that_were_removed_before_they_were_read_are_an_error():
     """A ledger with a hole would differ from those of other processes."""
     topic = LedgerTopic(None, "s", "g", timeout=1.0)
-    topic._read(0, encode(alive("x")))
-    topic._read(1, b"no entry")
+    topic._read(0, 0, encode(alive("x")))
+    topic._read(1, 0, b"no entry")
     with pytest.raises(ConnectorError, match="from offset 2 to 6 were removed"):
-        topic._read(7, encode(alive("y")))
+        topic._read(7, 0, encode(alive("y")))
     assert set(topic.ledger.members) == {"x"}
     assert topic.ledger.next_offset == 2

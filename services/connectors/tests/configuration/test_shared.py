@@ -157,20 +157,6 @@ async def test_another_change_comes_between(machines: Callable[[str], Machine]) 
         assert active.author == "ben"
 
 
-async def test_a_change_that_was_sent_twice_counts_once(machines: Callable[[str], Machine]) -> None:
-    """CON-76: the first answer was lost, and the producer has sent it again."""
-    one = machines("one")
-    await one.start()
-
-    def between() -> None:
-        change = NewVersion(AT, ANNA, "http", "sources", definition(1))
-        one.entries.append(encode(Configured("connectors", "made", 1, encode_change(change))))
-
-    one.topic.between = between
-    log = await one.change(definition(1), Condition(1))
-    assert (log.epoch, log.last_number) == (2, 2)
-
-
 async def test_a_change_without_space_is_refused(
     machines: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

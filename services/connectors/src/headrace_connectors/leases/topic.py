@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Self
@@ -14,6 +14,7 @@ import msgspec
 
 from headrace.aio.client import Client
 from headrace.aio.direct import DirectProducer
+from headrace.sdk.direct import Outgoing
 from headrace.sdk.errors import AlreadyExists, HeadraceError, NotFound
 from headrace.sdk.starts import at_offset
 from headrace_chassis.background import background
@@ -28,7 +29,6 @@ _RETRY_SECONDS: Final = 0.2
 # The oldest segments are removed beyond this size. The newest snapshot is never far from the end.
 _TOPIC_BYTES_MAX: Final = 4 << 30
 _SNAPSHOT_BYTES: Final = 4 << 20
-_REFUSED_MAX: Final = 4096
 _READ_MESSAGES: Final = 1000
 
 
@@ -48,9 +48,11 @@ class LedgerTopic:
         self._stream, self._topic = stream, topic
         self._timeout = timeout
         self._changed = asyncio.Condition()
-        self._refused: deque[int] = deque(maxlen=_REFUSED_MAX)
+        # Own entries that are waited for, by message id: whether one had an effect. An entry is there twice if its
+        # first answer was lost.
+        self._own: dict[int, bool] = {}
         # Entries after the place of the snapshot and before the snapshot itself; None: it was read.
-        self._early: list[tuple[int, Entry]] | None = None
+        self._early: list[tuple[int, int, Entry]] | None = None
         self._snapshot_at = 0
         self._next_offset = 0
         self._bytes_since, self._long_bytes = 0, _SNAPSHOT_BYTES
@@ -87,7 +89,7 @@ class LedgerTopic:
             await self._client.read(self._stream, self._topic, start=at_offset(self._next_offset), count=_READ_MESSAGES)
         ):
             for message in messages:
-                self._read(message.offset, message.payload)
+                self._read(message.offset, message.id, message.payload)
         return self.ledger
 
     async def append(self, entry: Entry) -> bool:
@@ -101,19 +103,24 @@ class LedgerTopic:
             raise self._failure
         if self._producer is None:
             raise AssertionError("the topic is opened before anything is appended")
+        id_ = uuid.uuid4().int
+        self._own[id_] = False
         try:
             async with asyncio.timeout(self._timeout):
-                runs = await self._producer.send_to(self._stream, self._topic, encode(entry), partition=0)
+                message = Outgoing(encode(entry), partition=0, message_id=id_)
+                runs = await self._producer.send_to(self._stream, self._topic, message)
                 offset = runs[0][0].offset
                 if offset is None:
                     raise ConnectorError("the server does not report offsets: a group needs a Headrace server")
                 async with self._changed:
                     await self._changed.wait_for(lambda: self.ledger.next_offset > offset and self._early is None)
+            return self._own[id_]
         except HeadraceError as error:
             raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
         except TimeoutError:
             raise Unavailable(f"{self._stream}/{self._topic}: no answer within {self._timeout:g} s") from None
-        return offset not in self._refused
+        finally:
+            del self._own[id_]
 
     async def changed(self, seconds: float) -> None:
         """Wait until entries were applied, at most for this time."""
@@ -168,7 +175,7 @@ class LedgerTopic:
                 try:
                     while (batch := await consumer.poll()) is not None:
                         for message in batch:
-                            self._read(message.offset, message.payload)
+                            self._read(message.offset, message.id, message.payload)
                         async with self._changed:
                             self._changed.notify_all()
                 finally:
@@ -182,7 +189,7 @@ class LedgerTopic:
                 _log.error("%s", error)
                 return
 
-    def _read(self, offset: int, payload: bytes) -> None:
+    def _read(self, offset: int, id_: int, payload: bytes) -> None:
         if offset != self._next_offset:
             raise ConnectorError(
                 f"{self._stream}/{self._topic}: the entries from offset {self._next_offset} to {offset - 1} were "
@@ -199,7 +206,7 @@ class LedgerTopic:
                 self.ledger.next_offset = offset + 1
             return
         if self._early is None:
-            self._apply(offset, entry)
+            self._apply(offset, id_, entry)
         elif isinstance(entry, Snapshot) and entry.next_offset == self._snapshot_at:
             if entry.format not in FORMATS:
                 raise ConnectorError(
@@ -208,14 +215,14 @@ class LedgerTopic:
                 )
             early, self._early = self._early, None
             self.ledger.restore(entry)
-            for place, one in early:
-                self._apply(place, one)
-            self._apply(offset, entry)
+            for one in early:
+                self._apply(*one)
+            self._apply(offset, id_, entry)
         else:
-            self._early.append((offset, entry))
+            self._early.append((offset, id_, entry))
 
-    def _apply(self, offset: int, entry: Entry) -> None:
+    def _apply(self, offset: int, id_: int, entry: Entry) -> None:
         if isinstance(entry, Snapshot):
             self._bytes_since = 0
-        if not self.ledger.apply(offset, entry):
-            self._refused.append(offset)
+        if self.ledger.apply(offset, entry) and id_ in self._own:
+            self._own[id_] = True
