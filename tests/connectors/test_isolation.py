@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
+import psutil
 import pytest
 
 import headrace
@@ -143,10 +144,9 @@ def goes_on(process: Process, key: str) -> None:
 
 def is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(

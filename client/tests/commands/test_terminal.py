@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyte
 import pytest
 from command_shell import PROGRAM, Shell
@@ -63,8 +63,8 @@ class Terminal:
         Python keeps a signal that comes between a question and the reading of its answer until there is an answer. No
         person is so quick, but a test is.
         """
-        while not is_asleep(os.tcgetpgrp(self._own)):
-            time.sleep(0.01)
+        while psutil.Process(os.tcgetpgrp(self._own)).status() != psutil.STATUS_SLEEPING:
+            os.sched_yield()
         self.type("\x03")
         self.until(PROMPT)
 
@@ -80,11 +80,6 @@ class Terminal:
         self._process.kill()
         self._process.wait()
         self._shell.close()
-
-
-def is_asleep(pid: int) -> bool:
-    """Return True if the main thread of a process waits."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "S"
 
 
 @pytest.fixture

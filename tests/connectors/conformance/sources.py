@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 import psycopg
 
 from headrace_connectors.conformance import SourceCase
@@ -52,8 +53,10 @@ class WebhookCase(SourceCase):
         if self._session is not None:
             await self._session.close()
         # Connections that were accepted while a source was closing end when the loop sees that their callers are gone.
-        for _ in range(10):
-            await asyncio.sleep(0.001)
+        while any(
+            one.laddr.port == self.port for one in psutil.Process().net_connections("tcp") if one.status != "LISTEN"
+        ):
+            await asyncio.sleep(0)
 
     async def feed(self, count: int) -> None:
         for number in range(self._fed, self._fed + count):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
@@ -20,7 +21,7 @@ from tests.server_process import ServerProcess
 
 def is_suspended(pid: int) -> bool:
     """Return True if a process is stopped by a signal."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
 
 
 class Rows:
