@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +20,22 @@ _PASSING: Final = (408, 425, 429)
 def passes(status: int) -> bool:
     """Return True if the server may answer otherwise soon: 408, 425, 429 and 5xx."""
     return status in _PASSING or status >= 500
+
+
+def pause_of(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of the header `Retry-After`: a number, or a date (RFC 9110, 10.2.3).
+
+    None: there is no such header, or it cannot be read.
+    """
+    text = headers.get("Retry-After", "").strip()
+    # Other digits than ASCII are digits for `str.isdigit`, and not always numbers for `float`.
+    if text.isascii() and text.isdigit():
+        return float(text)
+    with contextlib.suppress(ValueError, OverflowError):
+        time = parsedate_to_datetime(text)
+        # Without a zone, and with -0000, the date has none in Python.
+        return max(0.0, (time.replace(tzinfo=time.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return None
 
 
 def not_reached(url: str, error: Exception) -> Unavailable:

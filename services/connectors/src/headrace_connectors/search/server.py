@@ -10,7 +10,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, Settings, Unavailable
-from headrace_connectors.http_client import not_reached, passes, trusting
+from headrace_connectors.http_client import not_reached, passes, pause_of, trusting
 from headrace_settings import Duration, Secret
 
 _SHOWN_CHARACTERS: Final = 300
@@ -100,7 +100,7 @@ class SearchServer:
         """Send a request.
 
         Raises:
-            Unavailable: The server is not reached, or answers 408, 425, 429 or 5xx.
+            Unavailable: The server is not reached, or answers 408, 425, 429 or 5xx; `Retry-After` is honoured.
             ConnectorError: It refuses the login or the right.
         """
         if self._session is None:
@@ -110,14 +110,12 @@ class SearchServer:
         try:
             async with self._session.request(method, url, data=body, headers=headers) as response:
                 encoded = await response.read()
-                status, pause = response.status, response.headers.get("Retry-After", "")
+                status, pause = response.status, pause_of(response.headers)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise not_reached(self._url, error) from error
         answer = Answer(status, _decoded(encoded))
         if passes(status):
-            raise Unavailable(
-                f"{url} answered {status}: {answer.reason}", retry_after=float(pause) if pause.isdigit() else None
-            )
+            raise Unavailable(f"{url} answered {status}: {answer.reason}", retry_after=pause)
         if status in (401, 403):
             raise ConnectorError(f"{url} answered {status}: {answer.reason}; correct the login or its permissions")
         return answer

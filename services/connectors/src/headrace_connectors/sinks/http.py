@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, Literal
 
 import aiohttp
@@ -20,7 +18,7 @@ from headrace_connectors.contract import (
     Unavailable,
     stable_id,
 )
-from headrace_connectors.http_client import not_reached, passes
+from headrace_connectors.http_client import not_reached, passes, pause_of
 from headrace_connectors.sinks.json_values import encoded, key_text
 from headrace_settings import Duration, Secret
 
@@ -81,7 +79,7 @@ class HttpSink(Sink):
         try:
             async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
                 text = (await answer.content.read(_ANSWER_BYTES)).decode(errors="replace")
-                status, retry_after = answer.status, _seconds(answer.headers.get("Retry-After"))
+                status, retry_after = answer.status, pause_of(answer.headers)
         except aiohttp.InvalidURL as error:
             raise ConnectorError(f"{url} is no address: correct settings.url") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -123,14 +121,3 @@ class HttpSink(Sink):
 
 def _id_of(messages: Sequence[Received]) -> int:
     return stable_id(*((*message.place, message.offset) for message in messages))
-
-
-def _seconds(text: str | None) -> float | None:
-    """Return the seconds of a header `Retry-After`: a number, or a date; None if there is none."""
-    if text is None:
-        return None
-    if text.strip().isdigit():
-        return float(text)
-    with contextlib.suppress(ValueError):
-        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    return None

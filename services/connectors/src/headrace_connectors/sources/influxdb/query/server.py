@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
-from headrace_connectors.http_client import not_reached, passes, trusting
+from headrace_connectors.http_client import not_reached, passes, pause_of, trusting
 from headrace_connectors.sources.influxdb.line_protocol import FieldValue, Point
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
 
@@ -146,8 +146,7 @@ def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> 
             text = str(document.get("error") or document.get("message") or text)
     reason = f"{url} answered {status}: {' '.join(text.split())[:_SHOWN_CHARACTERS]}"
     if passes(status) and _NO_DATABASE not in text:
-        pause = headers.get("Retry-After", "")
-        return Unavailable(reason, retry_after=float(pause) if pause.isdigit() else None)
+        return Unavailable(reason, retry_after=pause_of(headers))
     if status in (401, 403):
         return ConnectorError(f"{reason}; correct the login or its permissions")
     return ConnectorError(f"{reason}; correct settings.database, or bucket and organization")
