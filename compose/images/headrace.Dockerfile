@@ -10,19 +10,19 @@ FROM ${NATIVE} AS native
 
 # ---- build tools: Debian's Python; uv in the version that the repository uses
 FROM ${BASE} AS tools
-COPY .ci/uv.txt /tmp/uv.txt
+WORKDIR /src
+COPY .ci/uv.txt ./
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates python3 python3-venv > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement uv.txt
 ENV PATH=/opt/headrace/bin:/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never \
     UV_PROJECT_ENVIRONMENT=/opt/headrace
-WORKDIR /src
 
 # ---- environment: third-party packages according to the lock file
 FROM tools AS environment
@@ -42,7 +42,7 @@ ENV PATH=/opt/node/bin:/usr/local/bin:/usr/bin:/bin \
 COPY web/.npmrc web/package.json web/package-lock.json web/
 COPY web/client/package.json web/client/
 COPY web/console/package.json web/console/
-RUN npm --prefix web ci --loglevel=error --cache /tmp/npm && rm -rf /tmp/npm
+RUN npm --prefix web ci --loglevel=error --cache npm-cache && rm -rf npm-cache
 COPY web web
 RUN npm --prefix web run --silent build
 

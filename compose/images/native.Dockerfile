@@ -6,18 +6,18 @@ ARG BASE=headrace-base:trixie
 
 # ---- build tools: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
 FROM ${BASE} AS tools
-COPY .ci/uv.txt /tmp/uv.txt
+WORKDIR /src
+COPY .ci/uv.txt ./
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates cargo-web gcc libc6-dev python3 python3-venv > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement uv.txt
 ENV PATH=/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never
-WORKDIR /src
 
 FROM tools AS manifests
 COPY core core
@@ -33,8 +33,8 @@ RUN uv export --quiet --frozen --only-group dev --no-annotate | sed -n '/^maturi
 ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
     MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
 COPY --from=manifests /src/core core
-RUN cd core/python && $MATURIN --out /tmp/unused 2> /tmp/log || { cat /tmp/log; exit 1; }; \
-    rm -rf /tmp/unused
+RUN cd core/python && $MATURIN --out unused 2> log || { cat log; exit 1; }; \
+    rm -rf unused log
 COPY core core
 COPY proto proto
 # The files have the timestamps of the checkout, and cargo rebuilds by timestamp.

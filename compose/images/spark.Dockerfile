@@ -6,24 +6,24 @@ ARG HEADRACE=headrace:dev
 FROM ${HEADRACE} AS headrace
 
 FROM ${BASE} AS assembled
-COPY .ci/uv.txt /tmp/uv.txt
+WORKDIR /src
+COPY .ci/uv.txt ./
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ca-certificates python3 python3-venv > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement uv.txt
 ENV PATH=/opt/uv/bin:/usr/local/bin:/usr/bin:/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never \
     UV_PROJECT_ENVIRONMENT=/opt/headrace
-WORKDIR /src
 COPY pyproject.toml uv.lock ./
 # PyPI distributes Spark as source archives that contain the built jars. They are unpacked directly, because building a
 # wheel takes minutes.
 RUN uv export --quiet --frozen --only-group spark --no-emit-workspace --no-annotate \
-        | sed -n '/^pyspark==/,/[^\\]$/p' > /tmp/spark.txt \
-    && /opt/uv/bin/pip download --quiet --no-cache-dir --no-deps --require-hashes --no-binary pyspark --dest /tmp --requirement /tmp/spark.txt \
-    && mkdir /opt/spark && tar --extract --directory /opt/spark --strip-components 1 --file /tmp/pyspark-*.tar.gz \
-    && rm /tmp/pyspark-*.tar.gz && cd /opt/spark && mv deps/jars deps/bin . && mkdir python && mv pyspark python/pyspark \
+        | sed -n '/^pyspark==/,/[^\\]$/p' > spark.txt \
+    && /opt/uv/bin/pip download --quiet --no-cache-dir --no-deps --require-hashes --no-binary pyspark --requirement spark.txt \
+    && mkdir /opt/spark && tar --extract --directory /opt/spark --strip-components 1 --file pyspark-*.tar.gz \
+    && rm pyspark-*.tar.gz && cd /opt/spark && mv deps/jars deps/bin . && mkdir python && mv pyspark python/pyspark \
     # Support for Hive and Kubernetes is not needed on one machine.
     && rm -rf deps jars/hive-* jars/spark-hive* jars/kubernetes-* jars/spark-kubernetes* python/pyspark/tests
 COPY --from=headrace /opt/headrace /opt/headrace
