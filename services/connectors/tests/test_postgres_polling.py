@@ -131,6 +131,33 @@ async def test_a_changed_row_is_another_record(table, source):
     assert changed.records[0].id not in {record.id for record in batch.records}
 
 
+async def test_a_row_without_a_cursor_is_read_when_it_is_set(table, source):
+    """NULL as the position would hide every row after it."""
+    table.execute("ALTER TABLE rows ALTER at DROP NOT NULL")
+    table.execute("UPDATE rows SET at = NULL WHERE id IN (2, 10)")
+    one = await source(cursor_column="at", batch_size=100)
+    assert ids(await one.poll()) == [1, 3, 4, 5, 6, 7, 8, 9]
+    await one.commit()
+    assert await one.lag() == Lag(0, "rows")
+    table.execute("INSERT INTO rows (id, at) VALUES (11, '2026-02-01')")
+    table.execute("UPDATE rows SET at = '2026-03-01' WHERE id = 2")
+    assert ids(await one.poll()) == [11, 2]
+
+
+async def test_a_stored_position_with_null_hides_no_rows(table, source):
+    """States of older releases can have one."""
+    one = await source(encode_state(1, [[None, 2]]), cursor_column="at", batch_size=100)
+    assert ids(await one.poll()) == list(range(1, 11))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_row_without_a_key_is_refused(table, source, way):
+    table.execute("CREATE TABLE loose AS SELECT CASE WHEN id > 1 THEN id END AS id, at, done FROM rows")
+    one = await source(table="public.loose", batch_size=100, **WAYS[way])
+    with pytest.raises(ConnectorError, match=r"public.loose has NULL in id of primary_key: set primary_key to"):
+        await one.poll()
+
+
 async def test_a_query_can_replace_the_table(table, source):
     one = await source(query="SELECT id, at, upper(tag) AS tag FROM public.rows WHERE id > 8", cursor_column="id")
     batch = await one.poll()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import logging
 import uuid
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Self
@@ -34,6 +35,8 @@ from headrace_settings import Between, Duration
 _STATE_VERSION: Final = 1
 _LAG_ROWS_MAX: Final = 10_000
 """Rows that are counted for the lag: a longer count would cost the server more than the reading."""
+_log = logging.getLogger(__name__)
+
 Key = list[Any]
 """Values of the key of a row: as the driver reads them, or as text from a state."""
 
@@ -48,10 +51,11 @@ class PollingSettings(Settings):
     query: str | None = None
     """A query in place of the whole table; it returns at least the key and the cursor."""
     primary_key: tuple[str, ...] = ("id",)
-    """Columns that identify a row."""
+    """Columns that identify a row. None of them is NULL."""
     cursor_column: str | None = None
     """Column that grows with each new or changed row, such as a number or a time. Rows are read in its order, and those
-    after the last one only. Transactions that commit late with a small value are not seen; change data capture does.
+    after the last one only. Rows in which it is NULL are not read until it is set. Transactions that commit late with
+    a small value are not seen; change data capture does.
     """
     delete_after_read: bool = False
     """Delete rows when they are stored."""
@@ -115,20 +119,27 @@ class PostgresPolling(Source):
     async def open(self, state: bytes | None) -> None:
         """Continue after the state; delete or mark what a run before has stored and not come to."""
         if state is not None:
-            stored = decode_state(state, _STATE_VERSION, list[list[Any]])
             if self._is_marking:
-                self._unmarked = stored
+                self._unmarked = decode_state(state, _STATE_VERSION, list[list[Any]])
                 await self._mark()
             else:
-                self._last = stored[0] if stored else None
+                self._last = self._stored_position(state)
         await self._check_table()
 
     async def open_read_only(self, state: bytes | None) -> None:
         """Continue after the state, and delete or mark nothing: rows that wait for it are read once more."""
         if state is not None and not self._is_marking:
-            stored = decode_state(state, _STATE_VERSION, list[list[Any]])
-            self._last = stored[0] if stored else None
+            self._last = self._stored_position(state)
         await self._check_table()
+
+    def _stored_position(self, state: bytes) -> Key | None:
+        stored = decode_state(state, _STATE_VERSION, list[list[Any]])
+        last = stored[0] if stored else None
+        if last is not None and None in last:
+            # Older releases read rows without a cursor, too. No row comes after NULL, so nothing would be read again.
+            _log.warning("%s: the stored position has a NULL, so all rows are read again", self._settings.table)
+            return None
+        return last
 
     async def _check_table(self) -> None:
         # A wrong name is found here and not later.
@@ -224,11 +235,15 @@ class PostgresPolling(Source):
         """Return the condition of the rows after others; the values of `last` are its parameters."""
         if self._settings.processed_column is not None:
             return sql.SQL("{} IS NOT TRUE").format(sql.Identifier(self._settings.processed_column))
-        if last is None:
+        if self._settings.cursor_column is None:
             return sql.SQL("TRUE")
+        # NULL is the last one in the order, and nothing comes after it: as a position it would hide all rows.
+        is_set = sql.SQL("{} IS NOT NULL").format(sql.Identifier(self._settings.cursor_column))
+        if last is None:
+            return is_set
         columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
         values = sql.SQL(", ").join([sql.Placeholder()] * len(last))
-        return sql.SQL("({}) > ({})").format(columns, values)
+        return sql.SQL("{} AND ({}) > ({})").format(is_set, columns, values)
 
     @property
     def _key_columns(self) -> tuple[str, ...]:
@@ -238,9 +253,17 @@ class PostgresPolling(Source):
 
     def _key(self, row: dict[str, Any]) -> Key:
         try:
-            return [row[name] for name in self._key_columns]
+            key = [row[name] for name in self._key_columns]
         except KeyError as error:
             raise ConnectorError(f"rows have no column {error}: correct primary_key, cursor_column or query") from error
+        missing = [name for name, value in zip(self._key_columns, key, strict=True) if value is None]
+        if missing:
+            # Neither a position nor a condition finds such a row: it would be lost, or read for ever.
+            raise ConnectorError(
+                f"a row of {self._settings.table} has NULL in {', '.join(missing)} of primary_key: set primary_key to "
+                "columns that are never NULL, or leave such rows out with query"
+            )
+        return key
 
     def _records(self, rows: Sequence[dict[str, Any]], keys: Sequence[Key]) -> list[Record]:
         table = self._settings.table
