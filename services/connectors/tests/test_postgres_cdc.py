@@ -235,6 +235,61 @@ async def test_a_publication_without_a_table_is_refused(table, source, database_
         await source(publication="p")
 
 
+@pytest.fixture
+def partitioned(table):
+    table.execute("CREATE TABLE parts (id int, day int, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)")
+    table.execute("CREATE TABLE first PARTITION OF parts FOR VALUES FROM (1) TO (10)")
+    table.execute("CREATE TABLE second PARTITION OF parts FOR VALUES FROM (10) TO (20)")
+    return table
+
+
+@pytest.mark.parametrize("way", ["replication", "functions"])
+async def test_changes_of_partitions_are_those_of_their_table(partitioned, source, way):
+    partitioned.execute("INSERT INTO parts VALUES (1, 1), (2, 11)")
+    one = await source(**WAYS[way], tables=["public.parts", "public.b"], snapshot="initial")
+    assert sorted(await collected(one, 2)) == [("snapshot", "public.parts", 1), ("snapshot", "public.parts", 2)]
+    partitioned.execute("INSERT INTO parts VALUES (3, 1), (4, 11)")
+    partitioned.execute("INSERT INTO second VALUES (5, 12)")
+    partitioned.execute("DELETE FROM parts WHERE id = 1")
+    partitioned.execute("INSERT INTO b VALUES (9)")
+    found = []
+    while ("insert", "public.b", 9) not in found:
+        found += await collected(one, 1)
+    assert found == [
+        ("insert", "public.parts", 3),
+        ("insert", "public.parts", 4),
+        ("insert", "public.parts", 5),
+        ("delete", "public.parts", 1),
+        ("insert", "public.b", 9),
+    ]
+
+
+async def test_a_publication_of_partitions_in_place_of_their_table_is_refused(partitioned, source):
+    partitioned.execute("CREATE PUBLICATION p FOR TABLE a")
+    settings = {"publication": "p", "tables": ["public.parts"]}
+    for advice in (
+        "ALTER PUBLICATION p SET (publish_via_partition_root = true)",
+        "ALTER PUBLICATION p ADD TABLE public.parts",
+    ):
+        with pytest.raises(ConnectorError) as caught:
+            await source(**settings)
+        assert str(caught.value).endswith(f": {advice}")
+        partitioned.execute(advice)
+    one = await source(**settings)
+    partitioned.execute("INSERT INTO parts VALUES (1, 1)")
+    assert await collected(one, 1) == [("insert", "public.parts", 1)]
+
+
+async def test_test_decoding_of_a_partitioned_table_is_refused(partitioned, source):
+    with pytest.raises(
+        ConnectorError, match=r"test_decoding names partitions.* partitions of public\.parts in `tables`"
+    ):
+        await source(**WAYS["test_decoding"], tables=["public.parts"])
+    one = await source(**WAYS["test_decoding"], tables=["public.first"])
+    partitioned.execute("INSERT INTO parts VALUES (1, 1)")
+    assert await collected(one, 1) == [("insert", "public.first", 1)]
+
+
 async def test_a_state_of_another_version_is_refused(table, source):
     with pytest.raises(StateVersionMismatch, match="has version 2, this plugin reads version 1"):
         await source(encode_state(2, {}))

@@ -14,6 +14,7 @@ from headrace_connectors.sources.postgres.replication import ReplicationConnecti
 from headrace_connectors.sources.postgres.settings import CdcSettings
 
 _VERSION_MIN: Final = 110_000
+_VERSION_OF_PARTITION_ROOTS: Final = 130_000
 _VERSION_OF_FAILOVER: Final = 170_000
 _NO_TIMEOUT_SECONDS: Final = 3600.0
 
@@ -30,6 +31,7 @@ class Slot:
         self._settings = settings
         self._database = database
         self._version = 0
+        self._partitioned: frozenset[str] = frozenset()
 
     @property
     def application(self) -> str:
@@ -59,12 +61,28 @@ class Slot:
             )
         rows = await database.rows(
             "looking for the tables",
-            "SELECT n.nspname || '.' || c.relname AS name "
+            "SELECT n.nspname || '.' || c.relname AS name, c.relkind = 'p' AS is_partitioned "
             "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')",
         )
         missing = sorted(set(self._settings.tables) - {row["name"] for row in rows})
         if missing:
             raise ConnectorError(f"PostgreSQL has no table {', '.join(missing)}: correct `tables`, or create it")
+        self._partitioned = frozenset(self._settings.tables) & {row["name"] for row in rows if row["is_partitioned"]}
+        if self._partitioned:
+            self._check_partitioned(", ".join(sorted(self._partitioned)))
+
+    def _check_partitioned(self, names: str) -> None:
+        """Refuse what has changes of partitions under the names of these alone: all of them would be left out."""
+        if self._settings.decoder == "test_decoding":
+            raise ConnectorError(
+                'test_decoding names partitions, and not the table that they belong to: set decoder = "pgoutput", or '
+                f"name the partitions of {names} in `tables`"
+            )
+        if self._version < _VERSION_OF_PARTITION_ROOTS:
+            raise ConnectorError(
+                f"PostgreSQL {self._version // 10_000} publishes partitions alone, and version 13 the table that they "
+                f"belong to: name the partitions of {names} in `tables`"
+            )
 
     async def create_publication(self) -> None:
         """Create the publication if it is missing.
@@ -80,6 +98,9 @@ class Slot:
         if not found:
             tables = sql.SQL(", ").join(TableName.parse(table).identifier for table in self._settings.tables)
             statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(sql.Identifier(name), tables)
+            if self._version >= _VERSION_OF_PARTITION_ROOTS:
+                # Changes of partitions come under the name of their table, which `tables` has.
+                statement += sql.SQL(" WITH (publish_via_partition_root = true)")
             await self._database.rows("creating the publication", statement)
             return
         rows = await self._database.rows(
@@ -88,10 +109,23 @@ class Slot:
             (name,),
         )
         missing = sorted(set(self._settings.tables) - {row["name"] for row in rows})
+        if self._partitioned.intersection(missing):
+            await self._check_root(name)
         if missing:
             raise ConnectorError(
                 f"the publication {name} has no table {', '.join(missing)}: ALTER PUBLICATION {name} ADD TABLE "
                 f"{', '.join(missing)}"
+            )
+
+    async def _check_root(self, publication: str) -> None:
+        """Refuse a publication that has partitions in place of their table."""
+        (row,) = await self._database.rows(
+            "reading the publication", "SELECT pubviaroot FROM pg_publication WHERE pubname = %s", (publication,)
+        )
+        if not row["pubviaroot"]:
+            raise ConnectorError(
+                f"the publication {publication} has changes of {', '.join(sorted(self._partitioned))} under the names "
+                f"of partitions: ALTER PUBLICATION {publication} SET (publish_via_partition_root = true)"
             )
 
     async def create(self) -> bool:
