@@ -174,6 +174,9 @@ class GoodSink(Sink):
         for place, offset in positions.items():
             offsets[place] = max(offset, offsets.get(place, 0))
 
+    async def forget(self) -> None:
+        self.held = []
+
     async def close(self) -> None:
         await asyncio.sleep(0)
 

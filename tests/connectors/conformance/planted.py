@@ -109,6 +109,13 @@ class WritesTwice(GoodSink):
         await super().flush(positions)
 
 
+class ForgetsNothing(GoodSink):
+    """forgotten_messages_are_written_once"""
+
+    async def forget(self) -> None:
+        """Keep what is held."""
+
+
 class SinkClosesOnce(GoodSink):
     """close_is_repeatable"""
 

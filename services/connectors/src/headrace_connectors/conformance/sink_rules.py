@@ -159,6 +159,21 @@ async def stored_messages_are_not_written_twice(case: SinkCase) -> None:
 
 
 @rule
+async def forgotten_messages_are_written_once(case: SinkCase) -> None:
+    """A sink with `positions` lets go of unflushed messages in `forget`: no flush of other ones makes them durable."""
+    if not await _stores_offsets(case):
+        raise NotChecked("the sink stores no offsets")
+    async with opened(case) as sink:
+        await _again(case, lambda: sink.write(messages(case, range(1, 3))))
+        await sink.forget()
+        await sink.flush({_OTHER: 1})
+        await _expect(case, range(1), "after messages were forgotten, and others flushed", once=True)
+        await sink.forget()
+        await _stored(case, sink, messages(case, range(1, 4)), {_PLACE: 4})
+    await _expect(case, range(4), "after messages were forgotten and written again", once=True)
+
+
+@rule
 async def close_is_repeatable(case: SinkCase) -> None:
     """The sink can be closed before it was opened, and twice."""
     await case.create().close()
@@ -214,6 +229,7 @@ RULES: Final = (
     unflushed_messages_are_written_again,
     stored_offsets_are_those_of_flushes,
     stored_messages_are_not_written_twice,
+    forgotten_messages_are_written_once,
     close_is_repeatable,
     cancelled_calls_can_be_repeated,
 )

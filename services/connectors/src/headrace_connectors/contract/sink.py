@@ -36,7 +36,8 @@ class Sink(ABC):
     The runtime calls `open`, then again and again `write` with the messages of one or several partitions, each in its
     order, and `flush` with the offsets to continue at. Then it stores these offsets. A `write` that fails with
     `InvalidRecord` has written nothing, and what earlier ones have written stays. After any other failure, everything
-    since the last `flush` is written again: the sink forgets what it holds of it.
+    since the last `flush` is written again: the sink forgets what it holds of it. The failure may be one of the runtime
+    between `write` and `flush`, or a stop; in any case `forget` is called.
 
     A sink that stores the offsets of `flush` together with its data returns them from `positions`: the runtime
     continues there, whatever the server has stored, so that nothing is written twice.
@@ -82,6 +83,13 @@ class Sink(ABC):
         Raises:
             Unavailable: The runtime writes everything since the last `flush` again.
             ConnectorError: The connector stops with this error.
+        """
+
+    async def forget(self) -> None:  # noqa: B027 - optional
+        """Give up what was written since the last `flush`: it is written again, by this process or by another one.
+
+        The runtime calls it after a failure, before messages of another topic come. A sink that returns `positions`
+        needs it: the next `flush` would make rows durable without their offsets. Nothing is to be raised.
         """
 
     async def close(self) -> None:  # noqa: B027 - optional

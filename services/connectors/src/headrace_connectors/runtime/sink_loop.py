@@ -194,8 +194,7 @@ class SinkLoop:
             try:
                 await decode(parts.decoding, self._items, self._reject)
                 async with parts.turn:
-                    await write(parts.sink, self._items, self._reject)
-                    await parts.sink.flush(self._positions)
+                    await self._write_and_flush()
                 break
             except (Unavailable, HeadraceError) as error:
                 await (self._failed(error) if isinstance(error, HeadraceError) else parts.attempts.failed(error))
@@ -208,6 +207,16 @@ class SinkLoop:
         parts.counters.written += count
         parts.status.committed(count)
         parts.attempts.succeeded()
+
+    async def _write_and_flush(self) -> None:
+        sink = self._parts.sink
+        try:
+            await write(sink, self._items, self._reject)
+            await sink.flush(self._positions)
+        except BaseException:
+            # All of it is written again. The flush of another topic would make it durable without its offsets.
+            await sink.forget()
+            raise
 
     async def _reject(self, item: Item, error: InvalidRecord) -> None:
         policy = self._parts.settings.on_invalid

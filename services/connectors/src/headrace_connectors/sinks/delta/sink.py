@@ -104,6 +104,10 @@ class DeltaSink(Sink):
         rows, self._rows = self._rows, {}
         await self._in_thread(partial(self._commit, rows, positions))
 
+    async def forget(self) -> None:
+        """Let go of the messages for the next commit."""
+        self._rows = {}
+
     def _commit(self, held: Rows, positions: Mapping[Place, int]) -> None:
         if None in self._tables:
             self._offsets.commit(held.get(None, {}), positions)

@@ -91,6 +91,10 @@ class ParquetSink(Sink):
             tables = {target.table: pa.concat_tables(parts) for target, parts in rows.items() if target.place == place}
             await self._in_thread(place, partial(self._files(place).store, tables, next_offset))
 
+    async def forget(self) -> None:
+        """Let go of the messages for the next file."""
+        self._rows = {}
+
     def _files(self, place: Place) -> PartitionFiles:
         stream, topic = quote(place.stream, safe=_PLAIN), quote(place.topic, safe=_PLAIN)
         directory = self._root / f"stream={stream}" / f"topic={topic}" / f"partition={place.partition}"

@@ -106,6 +106,10 @@ class PostgresSink(Sink):
     async def _commit(self, connection: Connection) -> None:
         await connection.execute("COMMIT")
 
+    async def forget(self) -> None:
+        """Undo the open transaction."""
+        await self._discard()
+
     async def close(self) -> None:
         """Close the connection; a transaction that is open is undone."""
         await self._discard()

@@ -168,6 +168,10 @@ class SqliteSink(Sink):
 
         await self._database.run(store)
 
+    async def forget(self) -> None:
+        """Undo the open transaction."""
+        self._database.roll_back()
+
     async def close(self) -> None:
         """Close the file; a transaction that is open is undone."""
         await self._database.close()
