@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import psycopg
 import pytest
+from psycopg.adapt import AdaptersMap
+from psycopg.pq import Format
 from pydantic import ValidationError
 
 from headrace_connectors.contract import ConnectorError, Lag, Polling, StateVersionMismatch, Unavailable, encode_state
 from headrace_connectors.sources.postgres import polling
 from headrace_connectors.sources.postgres.polling import PollingSettings, PostgresPolling
+from headrace_connectors.sources.postgres.values import register_times
 
 WAYS = {
     "cursor": {"cursor_column": "at"},
@@ -156,6 +162,72 @@ async def test_a_row_without_a_key_is_refused(table, source, way):
     one = await source(table="public.loose", batch_size=100, **WAYS[way])
     with pytest.raises(ConnectorError, match=r"public.loose has NULL in id of primary_key: set primary_key to"):
         await one.poll()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_column_can_be_added_meanwhile(table, source, way):
+    """The driver prepares a statement that it executes often, and the result of that cannot change."""
+    one = await source(**WAYS[way], batch_size=1)
+    for number in range(1, 8):
+        assert ids(await one.poll()) == [number]
+        await one.commit()
+    table.execute("ALTER TABLE rows ADD COLUMN more int DEFAULT 5")
+    assert (await one.poll()).records[0].payload["more"] == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("date", "infinity"),
+        ("date", "0044-03-15 BC"),
+        ("date", "20000-01-01"),
+        ("time", "24:00:00"),
+        ("timetz", "24:00:00+00"),
+        ("timestamp", "-infinity"),
+        ("timestamp", "0044-03-15 12:00:00 BC"),
+        ("timestamp", "20000-01-01 00:00:00"),
+        ("timestamptz", "infinity"),
+        ("timestamptz", "20000-01-01 00:00:00+00"),
+        ("interval", "100000000 years"),
+    ],
+)
+async def test_times_that_python_does_not_have_are_text(table, source, kind, text):
+    table.execute(f"ALTER DATABASE {table.info.dbname} SET timezone = 'UTC'")
+    table.execute("SET timezone = 'UTC'")
+    table.execute(f"CREATE TABLE times AS SELECT 1 AS id, {kind} '{text}' AS t, ARRAY[{kind} '{text}', NULL] AS many")
+    (record,) = (await (await source(table="public.times", cursor_column="id")).poll()).records
+    assert record.payload == {"id": 1, "t": text, "many": [text, None]}
+
+
+async def test_other_times_are_values(table, source):
+    table.execute(
+        "CREATE TABLE times AS SELECT 1 AS id, date '2026-01-02' AS d, time '23:59' AS t, interval '2 h' AS i"
+    )
+    (record,) = (await (await source(table="public.times", cursor_column="id")).poll()).records
+    expected = {"id": 1, "d": dt.date(2026, 1, 2), "t": dt.time(23, 59), "i": dt.timedelta(hours=2)}
+    assert record.payload == expected
+
+
+@pytest.mark.parametrize("text", ["infinity", "-infinity"])
+def test_an_infinite_interval_is_text(text):
+    """PostgreSQL has them since version 17."""
+    adapters = AdaptersMap(psycopg.adapters)
+    register_times(adapters)
+    oid = adapters.types["interval"].oid
+    assert adapters.get_loader(oid, Format.TEXT)(oid).load(text.encode()) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("timestamptz", "infinity"), ("date", "infinity"), ("float8", "NaN"), ("numeric", "NaN")]
+)
+async def test_a_cursor_that_hides_all_rows_that_follow_is_refused(table, source, kind, value):
+    table.execute(f"CREATE TABLE endless AS SELECT 1 AS id, {kind} '{value}' AS c")
+    one = await source(table="public.endless", cursor_column="c")
+    with pytest.raises(ConnectorError, match=r"a row of public\.endless has .* in c, and no row comes after it"):
+        await one.poll()
+    table.execute("ALTER TABLE endless ALTER c TYPE text")
+    await one.close()
+    assert ids(await (await source(table="public.endless", cursor_column="c")).poll()) == [1]
 
 
 async def test_a_query_can_replace_the_table(table, source):

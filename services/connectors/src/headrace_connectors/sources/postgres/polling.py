@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Self
 
-from psycopg import sql
+from psycopg import Column, sql
 from pydantic import AfterValidator, model_validator
 
 from headrace_connectors.contract import (
@@ -29,7 +29,7 @@ from headrace_connectors.contract import (
 from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.connection import Database, failures
 from headrace_connectors.postgresql.tables import TableName, table_name
-from headrace_connectors.sources.postgres.values import plain
+from headrace_connectors.sources.postgres.values import is_last_of_all, plain, register_times
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
@@ -216,8 +216,23 @@ class PostgresPolling(Source):
     async def _rows(self, last: Key | None) -> list[dict[str, Any]]:
         connection = await self._database.connection()
         with failures("reading rows"):
-            cursor = await connection.execute(self._select(last, limit=self._settings.batch_size), last)
-            return await cursor.fetchall()
+            async with connection.cursor() as cursor:
+                register_times(cursor.adapters)
+                # A statement that was prepared would fail when the table has got another column.
+                await cursor.execute(self._select(last, limit=self._settings.batch_size), last, prepare=False)
+                rows = await cursor.fetchall()
+                self._check_last(rows, cursor.description or ())
+                return rows
+
+    def _check_last(self, rows: Sequence[dict[str, Any]], columns: Sequence[Column]) -> None:
+        """Refuse a row that would hide all that follow if its cursor were the position."""
+        name = self._settings.cursor_column
+        last = rows[-1].get(name) if rows and name is not None else None
+        if any(one.name == name and is_last_of_all(last, one.type_code) for one in columns):
+            raise ConnectorError(
+                f"a row of {self._settings.table} has {last} in {name}, and no row comes after it: correct the row, or "
+                "leave it out with query"
+            )
 
     def _select(self, last: Key | None, *, limit: int) -> sql.Composed:
         columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))

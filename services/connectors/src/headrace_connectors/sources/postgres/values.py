@@ -9,6 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
+import psycopg
+from psycopg.abc import AdaptContext
+from psycopg.adapt import AdaptersMap, Loader
+from psycopg.pq import Format
 
 # Types that payloads may have; what PostgreSQL has beyond them, such as addresses and ranges, is passed on as text.
 _PLAIN: Final = (
@@ -34,6 +38,51 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     return str(value)
+
+
+class _Time(Loader):
+    """Leaves a value as the server has written it if Python has none for it: `infinity`, or a year before 1."""
+
+    format = Format.TEXT
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        usual = psycopg.adapters.get_loader(oid, Format.TEXT)
+        if usual is None:
+            raise AssertionError("the driver knows all types of times")
+        self._usual = usual(oid, context)
+
+    def load(self, data: Any) -> Any:
+        try:
+            return self._usual.load(data)
+        except psycopg.DataError:
+            return bytes(data).decode()
+
+
+class _Interval(_Time):
+    """Leaves infinite intervals as they are: the driver takes them for 0."""
+
+    def load(self, data: Any) -> Any:
+        text = bytes(data).decode()
+        return text if text.endswith("infinity") else super().load(data)
+
+
+def register_times(adapters: AdaptersMap) -> None:
+    """Let all dates, times and intervals be read that PostgreSQL can have."""
+    for name in ("date", "time", "timetz", "timestamp", "timestamptz"):
+        adapters.register_loader(name, _Time)
+    adapters.register_loader("interval", _Interval)
+
+
+_WITH_INFINITY: Final = frozenset(
+    psycopg.adapters.types[name].oid
+    for name in ("date", "timestamp", "timestamptz", "interval", "float4", "float8", "numeric")
+)
+
+
+def is_last_of_all(value: Any, oid: int) -> bool:
+    """Return True for values that PostgreSQL sorts after all others of their type: infinity, and NaN."""
+    return oid in _WITH_INFINITY and str(value).lower() in ("infinity", "inf", "nan")
 
 
 def _boolean(text: str) -> bool:
