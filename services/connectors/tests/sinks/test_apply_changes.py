@@ -150,6 +150,7 @@ async def test_a_column_that_is_added_is_found(sink_of, database):
         (change("delete", old={"ware": "x"}), 1, "old has no value for the key id"),
         (change("delete"), 1, "a change of public.orders has no row"),
         (change("insert", {"id": 5, "ware": ["x"]}), 1, "ware is a list, and the column"),
+        (change("insert", {"id": 5, "ware": "x", "body": [object()]}), 1, "body has no form in JSON"),
         (change("insert", {"id": 5, "ware": "x"}, table="orders"), 1, "is not a table: write schema.table"),
         (change("insert", {"id": 5, "ware": None}), None, "refuses the row: null value in column"),
         (change("insert", {"id": "five", "ware": "x"}), None, "refuses the row: invalid input syntax"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID
+
 import psycopg
 import pytest
 from tests.connectors.standalone.received import OTHER, PLACE, messages
@@ -53,6 +57,16 @@ async def test_fields_are_columns(sink_of, database):
     assert await sink.positions([PLACE, OTHER]) == {PLACE: 3}
 
 
+async def test_values_of_codecs_with_types_have_a_form_in_json(sink_of, database):
+    """Avro and Arrow have more types than JSON."""
+    sink = await sink_of()
+    body = {"at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "cents": Decimal("12.50"), "of": UUID(int=1), "raw": b"x"}
+    await sink.write(messages({"id": 1, "body": body}, {"id": 2, "body": [body["cents"]]}, {"id": 3, "body": b"x"}))
+    await sink.flush({PLACE: 3})
+    as_json = {"at": "2026-01-02T03:04:05Z", "cents": "12.50", "of": str(UUID(int=1)), "raw": "eA=="}
+    assert rows(database, "body") == [(as_json,), (["12.50"],), ("eA==",)]
+
+
 async def test_columns_can_be_mapped(sink_of, database):
     sink = await sink_of(columns={"id": "order.id", "ware": "order.ware.name"})
     await sink.write(messages({"order": {"id": 7, "ware": {"name": "milk"}}, "more": 1}, {"order": {"id": 8}}))
@@ -74,6 +88,8 @@ async def test_a_row_with_the_same_key_is_replaced(sink_of, database):
         ({"id": 5, "wares": 1}, 1, "wares: no columns of public.orders"),
         ({}, 1, "no value for a column"),
         ({"id": 5, "ware": {}}, 1, "ware is an object, and the column has the type text"),
+        ({"id": 5, "ware": [[1], [2, {"a": 3}]]}, 1, "ware contains an object, and the column has the type text"),
+        ({"id": 5, "body": {"a": object()}}, 1, "body has no form in JSON"),
         ({"id": "five"}, None, "refuses the row: invalid input syntax"),
         ({"id": 1}, None, "refuses the row: duplicate key"),
         ({"ware": "tea"}, None, "refuses the row: null value in column"),

@@ -1,4 +1,4 @@
-"""Messages as values of JSON, for sinks that write JSON."""
+"""Messages, and values of columns, as JSON, for sinks that write JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import msgspec
 from headrace_connectors.contract import InvalidRecord, Received
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
+
+
+def json_text(column: str, value: Any) -> str:
+    """Return the value of a column as text with JSON; decimals are strings.
+
+    Raises:
+        InvalidRecord: It has no form in JSON.
+    """
+    try:
+        return _ENCODER.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise InvalidRecord(f"{column} has no form in JSON: {error}") from error
 
 
 def encoded(messages: Sequence[Received], value_of: Callable[[Received], Any]) -> list[bytes]:

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from psycopg import AsyncCursor, sql
 from psycopg.rows import DictRow
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import TableName
+from headrace_connectors.sinks.json_values import json_text
 from headrace_connectors.sinks.postgres.writers import Columns, columns_of, upsert
 
 _log = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ class _Target:
         if value is None or (isinstance(value, str) and self._types[column] not in _JSON):
             return value
         if self._types[column] in _JSON:
-            return msgspec.json.encode(value).decode()
+            return json_text(column, value)
         if isinstance(value, bool):
             return "t" if value else "f"
         if isinstance(value, int | float):

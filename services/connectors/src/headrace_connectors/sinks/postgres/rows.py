@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from psycopg.types.json import Jsonb
-
 from headrace_connectors.contract import InvalidRecord
 from headrace_connectors.sinks import row_shape
+from headrace_connectors.sinks.json_values import json_text
 
 _JSON: Final = ("json", "jsonb")
 
@@ -31,7 +30,23 @@ class RowShape(row_shape.RowShape):
 
     def _value(self, column: str, value: Any) -> Any:
         if self._types[column] in _JSON:
-            return Jsonb(value)
-        if isinstance(value, dict):
-            raise InvalidRecord(f"{column} is an object, and the column has the type {self._types[column]}, not jsonb")
+            # PostgreSQL reads the text as the type of the column.
+            return json_text(column, value)
+        if _has_object(value):
+            found = "is" if isinstance(value, dict) else "contains"
+            raise InvalidRecord(
+                f"{column} {found} an object, and the column has the type {self._types[column]}, not jsonb"
+            )
         return value
+
+
+def _has_object(value: Any) -> bool:
+    """Return True for an object, and for an array that contains one at any depth: the driver has no form for it."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            return True
+        if isinstance(one, list | tuple):
+            left += one
+    return False

@@ -8,16 +8,15 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
 from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
+from headrace_connectors.sinks.json_values import json_text
 from headrace_connectors.sinks.row_shape import RowShape
 from headrace_connectors.sinks.sqlite.database import Database, Offsets, failures, quoted
 from headrace_settings import Between, Duration
 
-_ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
 _STATEMENTS_MAX: Final = 256
 
 
@@ -73,10 +72,7 @@ class _Shape(RowShape):
     def _value(self, column: str, value: Any) -> Any:
         if isinstance(value, bool | int | float | str | bytes):
             return value
-        try:
-            return _ENCODER.encode(value).decode()
-        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-            raise InvalidRecord(f"{column} has no form in JSON: {error}") from error
+        return json_text(column, value)
 
 
 class SqliteSink(Sink):
