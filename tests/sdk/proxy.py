@@ -28,6 +28,8 @@ class Proxy:
         self.accepts = True
         self._cut_after: int | None = None
         self._cut_answers_after: int | None = None
+        self._content: bytes | None = None
+        self._answering: tuple[socket.socket, socket.socket] | None = None
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
@@ -42,6 +44,14 @@ class Proxy:
         """Cut the connection that passes so many bytes of requests, or of answers, from now on."""
         with self._lock:
             self._cut_after, self._cut_answers_after = requests, answers
+
+    def cut_answer_to(self, content: bytes) -> None:
+        """Cut the connection that passes a request with this content from now on, in place of the next answer.
+
+        Clients ask for other things of their own accord, whose answers would use up `cut_after`.
+        """
+        with self._lock:
+            self._content = content
 
     def cut(self) -> None:
         """Cut all connections."""
@@ -94,14 +104,20 @@ class Proxy:
                     continue
                 for source in readable:
                     data = source.recv(_PIECE)
-                    if not data or not self._pass(data, source is client, server if source is client else client):
+                    if not data or not self._pass(data, source, pair):
                         return self._close(pair)
         return self._close(pair)
 
-    def _pass(self, data: bytes, is_request: bool, target: socket.socket) -> bool:
+    def _pass(self, data: bytes, source: socket.socket, pair: tuple[socket.socket, socket.socket]) -> bool:
+        is_request = source is pair[0]
         if self.delay_seconds:
             time.sleep(self.delay_seconds * self._random.random())
         with self._lock:
+            if is_request and self._content is not None and self._content in data:
+                self._content, self._answering = None, pair
+            elif not is_request and self._answering is pair:
+                self._answering = None
+                return False
             left = self._cut_after if is_request else self._cut_answers_after
             is_last = left is not None and left < len(data)
             if is_last:
@@ -111,7 +127,7 @@ class Proxy:
                 self._cut_after = left - len(data)
             elif left is not None:
                 self._cut_answers_after = left - len(data)
-        target.sendall(data)
+        pair[is_request].sendall(data)
         return not is_last
 
     def _close(self, pair: tuple[socket.socket, socket.socket]) -> None:

@@ -147,15 +147,13 @@ async def test_a_break_before_the_answer_is_uncertain_and_the_next_call_works(
             await client.create_topic(stream, "t")
             async with client.direct_producer() as producer:
                 await producer.send_to(stream, "t", b"0")
-                proxy.cut_after(answers=4)
+                proxy.cut_answer_to(b"uncertain")
                 with pytest.raises(headrace.OutcomeUnknown) as raised:
-                    await producer.send_to(stream, "t", b"1")
+                    await producer.send_to(stream, "t", b"uncertain")
                 assert not raised.value.retryable
-                proxy.cut_after()
-                proxy.cut()
                 # The connection is made again, and the places are still reported.
                 assert (await producer.send_to(stream, "t", b"2"))[0][0].offset == 2
-            assert await payloads(client, stream, "t") == [b"0", b"1", b"2"]
+            assert await payloads(client, stream, "t") == [b"0", b"uncertain", b"2"]
             await client.delete_stream(stream)
 
 
@@ -164,7 +162,8 @@ async def test_an_unanswered_call_ends_in_time(flavour: Flavour, shared_server: 
         async with flavour.connect(url_of(proxy.address)) as client:
             await client.create_stream(stream)
             await client.create_topic(stream, "t")
-            async with client.direct_producer(delivery_timeout=0.3) as producer:
+            # The first call is answered in this time on a busy machine, too.
+            async with client.direct_producer(delivery_timeout=5) as producer:
                 await producer.send_to(stream, "t", b"0")
                 proxy.stall()
                 with pytest.raises(headrace.OutcomeUnknown):

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from tests.sdk.flavours import Flavour
 from tests.sdk.proxy import Proxy
 from tests.server_process import ServerProcess
 
-OPTIONS = headrace.ClientOptions(connect_timeout=5, response_timeout=2, keepalive=1)
-LIMIT_SECONDS = 60
+PATIENT = headrace.ClientOptions(connect_timeout=30, response_timeout=30, keepalive=60)
+"""A server that stands still for seconds, as on a busy machine, breaks no connection; an idle client asks nothing."""
+HASTY = replace(PATIENT, response_timeout=2, keepalive=1)
+LIMIT_SECONDS = 120
 
 
 @pytest.fixture
@@ -30,11 +33,13 @@ def proxy(shared_server: ServerProcess) -> Iterator[Proxy]:
 @pytest.fixture
 async def client(flavour: Flavour, proxy: Proxy, stream: str) -> AsyncIterator[Any]:
     """A client through the proxy."""
-    async with flavour.connect(url_of(proxy.address), options=OPTIONS) as client:
+    async with flavour.connect(url_of(proxy.address), options=PATIENT) as client:
         await client.create_stream(stream)
         await client.create_topic(stream, "t")
         yield client
         proxy.cut_after()
+        # A call that only reads is repeated if the connection was cut; the deletion would not be.
+        await client.streams()
         await client.delete_stream(stream)
 
 
@@ -108,7 +113,7 @@ async def test_an_unknown_outcome_is_repeated_on_demand_only(
         async with client.producer(stream, "t", linger=0, resend_uncertain=resend) as producer:
             await (await producer.send(b"0 begin"))
             # The request arrives, the answer does not.
-            proxy.cut_after(answers=2)
+            proxy.cut_answer_to(b"1 uncertain")
             delivery = await producer.send(b"1 uncertain")
             delivered, unknown = await outcomes([delivery])
             assert (len(delivered), len(unknown)) == ((1, 0) if resend else (0, 1))
@@ -148,30 +153,43 @@ async def test_a_consumer_alone_reads_on_without_repeating(client: Any, stream: 
             await producer.send_many([b"%d" % number for number in range(5000)])
         async with client.consumer(stream, "t", name="n", batch_messages=100, prefetch_bytes=20_000) as consumer:
             while len(numbers) < 5000:
-                batch = await consumer.poll(timeout=10)
+                batch = await consumer.poll(timeout=60)
                 numbers += map(int, batch.payloads())
                 if len(numbers) % 1000 == 0:
                     proxy.cut()
     assert numbers == list(range(5000))
 
 
-async def test_a_connection_that_hangs_is_made_again(client: Any, stream: str, proxy: Proxy) -> None:
-    async with asyncio.timeout(LIMIT_SECONDS):
-        async with client.consumer(stream, "t", partitions=[0]) as consumer:
+async def test_a_connection_that_hangs_is_made_again(client: Any, stream: str, proxy: Proxy, flavour: Flavour) -> None:
+    async with (
+        asyncio.timeout(LIMIT_SECONDS),
+        flavour.connect(url_of(proxy.address), options=HASTY) as hasty,
+        hasty.consumer(stream, "t", partitions=[0]) as consumer,
+    ):
+        while not consumer.assignment:
             assert await consumer.poll(timeout=0.2) is None
-            before = proxy.cuts
-            proxy.stall()
-            try:
-                async with asyncio.timeout(30):
-                    while proxy.connections and proxy.cuts == before:
-                        await consumer.poll(timeout=0.5)
-                        if consumer.assignment and proxy.connections > 3:
-                            break
-            finally:
-                proxy.stall(False)  # noqa: FBT003 - as the method reads
-            async with client.producer(stream, "t") as producer:
-                await (await producer.send(b"1"))
-            assert (await consumer.poll(timeout=20)).payloads() == [b"1"]
+        before = proxy.connections
+        proxy.stall()
+        try:
+            # That of the client, and both of the consumer. The proxy does not see the end of a connection now.
+            while proxy.connections < before + 3:
+                await consumer.poll(timeout=0.5)
+        finally:
+            proxy.stall(False)  # noqa: FBT003 - as the method reads
+        async with client.producer(stream, "t") as producer:
+            await (await producer.send(b"1"))
+        assert (await consumer.poll(timeout=60)).payloads() == [b"1"]
+
+
+class Breaks(headrace.Telemetry):
+    """Counts broken connections."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def connection_changed(self, change: str, reason: str) -> None:
+        del reason
+        self.count += change == "lost"
 
 
 @pytest.fixture(scope="module")
@@ -187,20 +205,24 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProce
 async def test_producers_and_consumers_survive_a_server(
     flavour: Flavour, own_server: ServerProcess, stream: str, end: signal.Signals
 ) -> None:
-    server = own_server
-    async with asyncio.timeout(LIMIT_SECONDS), flavour.connect(url_of(server.address), options=OPTIONS) as client:
+    server, url, breaks = own_server, url_of(own_server.address), Breaks()
+    # A server that stands still is noticed by its silence alone.
+    options = replace(HASTY, keepalive=60) if end is signal.SIGSTOP else PATIENT
+    async with asyncio.timeout(LIMIT_SECONDS), flavour.connect(url, options=PATIENT) as client:
         await client.create_stream(stream)
         await client.create_topic(stream, "t")
         async with (
-            client.producer(stream, "t", batch_messages=10, linger=0) as producer,
-            client.consumer(stream, "t", group="g", heartbeat=0.1, commit_interval=0.05) as consumer,
+            flavour.connect(url, options=replace(options, telemetry=breaks)) as sender,
+            flavour.connect(url, options=options) as reader,
+            sender.producer(stream, "t", batch_messages=10, linger=0) as producer,
+            reader.consumer(stream, "t", group="g", heartbeat=0.1, commit_interval=0.05) as consumer,
         ):
             deliveries = [await producer.send(b"%d" % number) for number in range(300)]
             await deliveries[100]
             if end is signal.SIGSTOP:
                 os.kill(server.process.pid, end)
                 deliveries += [await producer.send(b"%d" % number) for number in range(300, 600)]
-                await asyncio.sleep(OPTIONS.response_timeout + 0.5)
+                await asyncio.sleep(options.response_timeout + 0.5)
                 os.kill(server.process.pid, signal.SIGCONT)
             else:
                 server.stop() if end is signal.SIGTERM else server.kill()
@@ -208,12 +230,13 @@ async def test_producers_and_consumers_survive_a_server(
                 await asyncio.to_thread(server.start)
             delivered, unknown = await outcomes(deliveries)
             assert len(delivered) + len(unknown) == 600
-            assert len(unknown) <= 10
             numbers: list[int] = []
             while not set(delivered) <= set(numbers):
                 batch = await consumer.poll(timeout=1)
                 numbers += map(int, batch.payloads() if batch is not None else ())
         found = await stored(client, stream)
+    # One batch of each connection. The server may have been slow beside the time that it stood still.
+    assert len(unknown) <= 10 * (breaks.count if end is signal.SIGSTOP else 1)
     assert is_in_order(found)
     assert len(found) == len(set(found))
     assert set(delivered) <= set(found)
