@@ -88,6 +88,17 @@ def test_unfinished_bodies_take_no_memory(shared_server: ServerProcess) -> None:
         assert shared_server.memory_bytes() - before < 40_000_000
 
 
+def test_an_origin_that_is_no_text_does_not_stop_the_audit_trail(shared_server: ServerProcess) -> None:
+    """Regression: the event of such an origin could not be written, and every later login waited for ever."""
+    with connected(shared_server) as unauthenticated:
+        unauthenticated.sendall(
+            b"GET /ws HTTP/1.1\r\nHost: localhost\r\nOrigin: http://\xff\r\nConnection: Upgrade\r\n"
+            b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        assert unauthenticated.recv(12) == b"HTTP/1.1 403"
+    assert login(shared_server) == 200
+
+
 def test_the_log_is_the_servers_own(start_server: StartServer) -> None:
     """Regression: a path and a token of a client injected lines, colours and window titles into the log, with 2 KB of
     trace.

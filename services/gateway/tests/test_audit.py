@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from headrace_gateway.audit.config import AuditConfig
-from headrace_gateway.audit.events import ACCESS, CHANGES, Event, decoded, encoded
+from headrace_gateway.audit.events import ACCESS, CHANGES, Event, decoded, encoded, recordable
 from headrace_gateway.audit.files import Series, newest_first, numbered
 from headrace_gateway.audit.limits import FailureLimits
 from headrace_gateway.audit.metrics import TrailCollector
@@ -159,6 +159,43 @@ async def test_a_full_disk_is_reported_and_does_not_stop_the_server(
     assert len(caplog.records) == 1, "those that follow share a line, after a while"
     assert metric(written, "lost_events", reason="disk") == 4
     assert metric(written, "lost_events", reason="queue") == 0
+
+
+async def test_an_event_that_cannot_be_written_is_reported_and_costs_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = trail(tmp_path)
+    async with written.working():
+        for _ in range(2):
+            await asyncio.gather(
+                written.refused("GET /ws", Status.UNAUTHENTICATED, user_id=None, subject={"origin": "http://\udcff"}),
+                written.changed("create_user", {"name": "bob"}, user_id=7),
+                written.refused("GET /ws", Status.UNAUTHENTICATED, user_id=None, subject={"origin": "http://a"}),
+            )
+    subjects = [event.subject for event in events(tmp_path)]
+    assert subjects.count({"name": "bob"}) == subjects.count({"origin": "http://a"}) == 2
+    assert len(subjects) == 4
+    assert "surrogates not allowed" in caplog.text
+    assert metric(written, "lost_events", reason="form") == 2
+
+
+async def test_any_failure_of_a_write_is_reported_and_later_events_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = trail(tmp_path)
+    async with written.working():
+        with monkeypatch.context() as context:
+            context.setattr(Series, "add", lambda *_: (_ for _ in ()).throw(RuntimeError("no thread can be started")))
+            await written.logged_in("login", Status.OK, username="ann", user_id=7)
+        await written.logged_in("login", Status.OK, username="bob", user_id=8)
+        assert [event.username for event in events(tmp_path)] == ["bob"]
+    assert metric(written, "lost_events", reason="disk") == 1
+
+
+def test_headers_are_recorded_escaped_and_cut() -> None:
+    assert recordable("http://\udcff") == r"http://\udcff"
+    assert recordable("\udcff" * 300) == (r"\udcff" * 300)[:256]
+    assert recordable("é" * 300) == "é" * 256
 
 
 async def test_what_does_not_fit_into_the_queue_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

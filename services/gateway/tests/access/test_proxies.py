@@ -25,7 +25,7 @@ def test_headers_of_untrusted_peers_do_not_count(proxies):
 
 
 def test_without_an_address_it_is_the_balancers_own(proxies):
-    for forwarded in ([], [""], ["unknown"], ["203.0.113.9, <script>"]):
+    for forwarded in ([], [""], ["unknown"], ["203.0.113.9, <script>"], ["fe80::1%\udcff"], ["fe80::1%" + "x" * 300]):
         assert proxies.source_of("10.0.0.7", forwarded) == "10.0.0.7"
 
 

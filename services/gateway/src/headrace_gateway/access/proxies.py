@@ -12,6 +12,7 @@ from headrace_settings import Section
 
 HEADER: Final = "X-Forwarded-For"
 """Header in which load balancers of HTTP and gRPC forward the client address."""
+_CHARACTERS_MAX: Final = 64
 
 
 def _network(text: str) -> str:
@@ -66,6 +67,9 @@ class Proxies:
 
 
 def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    # The scope of an address may be any text, and it comes from a header: logs and the audit trail contain it.
+    if not host.isascii() or len(host) > _CHARACTERS_MAX:
+        return None
     try:
         address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:

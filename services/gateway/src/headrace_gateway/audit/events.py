@@ -16,6 +16,8 @@ SERIES: Final = (CHANGES, ACCESS)
 BEGUN: Final = "begun"
 """Result of a change whose outcome is unknown because the server died before answering."""
 
+_CHARACTERS_MAX: Final = 256
+
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One event: one line of the trail."""
@@ -49,8 +51,18 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
         return CHANGES if self.event == "change" else ACCESS
 
 
+def recordable(text: str) -> str:
+    """Return a header of a request as text of an event: bytes that are not UTF-8 are escaped, and the end is cut."""
+    return text[:_CHARACTERS_MAX].encode(errors="backslashreplace").decode()[:_CHARACTERS_MAX]
+
+
 def encoded(event: Event) -> bytes:
-    """Return the event as a line, including the line end."""
+    """Return the event as a line, including the line end.
+
+    Raises:
+        UnicodeEncodeError: A text contains surrogates; see `recordable`.
+        TypeError: The subject contains a value that JSON does not have.
+    """
     return msgspec.json.encode(event) + b"\n"
 
 

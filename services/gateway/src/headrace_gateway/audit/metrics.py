@@ -23,7 +23,8 @@ class TrailCollector(Collector):
         """Return the current values."""
         lost = CounterMetricFamily(
             f"{_PREFIX}lost_events",
-            "Events missing in the audit trail: the queue was full (queue), or the write failed (disk).",
+            "Events missing in the audit trail: the queue was full (queue), the write failed (disk), or the event "
+            "cannot be written as JSON (form).",
             labels=["reason"],
         )
         for reason, count in self._trail.lost_counts.items():

@@ -26,8 +26,11 @@ DIRECTORY: Final = "audit"
 
 QUEUE: Final = "queue"
 DISK: Final = "disk"
-REASONS: Final = (QUEUE, DISK)
-"""Reasons for lost events: too many events waited for the disk, or the disk refused the write."""
+FORM: Final = "form"
+REASONS: Final = (QUEUE, DISK, FORM)
+"""Reasons for lost events: too many events waited for the disk, the disk refused the write, or the event cannot be
+written as JSON.
+"""
 
 _OK: Final = "ok"
 # Minimum interval between log lines about lost events; further losses share one line.
@@ -218,20 +221,27 @@ class Trail:
                 await self._write_all(waiting)
 
     async def _write_all(self, waiting: list[tuple[Event, asyncio.Future[None]]]) -> None:
+        lines: dict[str, list[bytes]] = {name: [] for name in self._series}
+        for event, _ in waiting:
+            try:
+                lines[event.series].append(encoded(event))
+            except Exception as error:  # noqa: BLE001 - one event must not cost the others
+                self._lost(FORM, 1, f"event {event.action} cannot be written as JSON: {error}")
         try:
-            await asyncio.to_thread(self._add, [event for event, _ in waiting])
-        except OSError as error:
+            await asyncio.to_thread(self._add, lines)
+        except Exception as error:  # noqa: BLE001 - whatever it is, later events are written
             # Do not fail the request: a server with a full disk must still serve the clients that free space.
-            self._lost(DISK, len(waiting), str(error))
-        for _, written in waiting:
-            if not written.done():
-                written.set_result(None)
+            self._lost(DISK, sum(map(len, lines.values())), str(error))
+        finally:
+            # Requests wait for these futures without limit.
+            for _, written in waiting:
+                if not written.done():
+                    written.set_result(None)
 
-    def _add(self, events: list[Event]) -> None:
+    def _add(self, lines: dict[str, list[bytes]]) -> None:
         for name, series in self._series.items():
-            lines = [encoded(event) for event in events if event.series == name]
-            if lines:
-                series.add(lines)
+            if lines[name]:
+                series.add(lines[name])
 
     def _lost(self, reason: str, count: int, why: str) -> None:
         self.lost_counts[reason] += count

@@ -14,6 +14,7 @@ from aiohttp import hdrs, web
 from headrace_gateway.access.login_limits import place_of
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.tokens import Tokens
+from headrace_gateway.audit.events import recordable
 from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
@@ -120,7 +121,8 @@ class Push:
             Rejected: The client may not connect, or wants another protocol or subprotocol.
         """
         if not self._origins.allow(request):
-            await self._record_refusal(_FOREIGN_ORIGIN, origin=", ".join(request.headers.getall(hdrs.ORIGIN))[:256])
+            origin = recordable(", ".join(request.headers.getall(hdrs.ORIGIN)))
+            await self._record_refusal(_FOREIGN_ORIGIN, origin=origin)
             raise Rejected(403, "Pages of this origin may not connect; see push.allowed_origins.")
         offered = [
             name.strip()
