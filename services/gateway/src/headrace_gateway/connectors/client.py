@@ -145,7 +145,7 @@ class ConnectorsClient:
             async with self._session.request(
                 method, url, data=data, headers=headers, allow_redirects=False, timeout=limit
             ) as response:
-                encoded = await response.content.read(_ANSWER_BYTES_MAX)
+                encoded = await _content(response)
                 status = response.status
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
@@ -166,6 +166,20 @@ class ConnectorsClient:
             # Not of the user: their own token is good.
             detail = "The connectors refuse the token of this server: correct http.connectors.token."
         return Rejected(502, detail)
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    # A single read returns only what has arrived.
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > _ANSWER_BYTES_MAX:
+            raise Rejected(
+                502,
+                f"The connectors at {response.url.origin()} answered with more than {_ANSWER_BYTES_MAX} bytes: "
+                "ask for less, if the request has a limit.",
+            )
+    return bytes(content)
 
 
 def _decoded(encoded: bytes) -> Any:
