@@ -108,3 +108,23 @@ async def test_a_member_who_is_too_slow_loses_the_partition_and_nothing_else():
     await Member(RefusingSession(Status.NOT_RESOLVED_CONSUMER), subscription, 1)._store(0, 5)
     with pytest.raises(Refused):
         await Member(RefusingSession(Status.UNAUTHORIZED), subscription, 1)._store(0, 5)
+
+
+@pytest.mark.parametrize(
+    ("partition_id", "offset", "is_outstanding"),
+    [(9, 0, True), (9, 11, True), (1, 11, True), (3, 9, True), (3, 10, False)],
+)
+async def test_a_batch_is_outstanding_until_its_own_partition_is_acknowledged(partition_id, offset, is_outstanding):
+    """Regression: an acknowledgement of a higher partition counted, and the batch was sent again."""
+    subscription = Subscription("s", "t", Consumer("g", is_group=True), auto_commit=False)
+    member = Member(RefusingSession(Status.OK), subscription, 1)
+    member._outstanding = 3, 10
+    conversation = Conversation(v1.Credit())
+    conversation.sent(partition_id)
+    acknowledge = v1.Acknowledge(partition_id=partition_id, offset=offset)
+    steps = [v1.ConsumeRequest(acknowledge=acknowledge), v1.ConsumeRequest(finish=v1.ConsumeRequest.Finish())]
+    async with conversation.listening(requests_of(*steps)):
+        while not conversation.is_over:
+            await conversation.news()
+    await member._store_acknowledged(conversation)
+    assert (member._outstanding is not None) is is_outstanding

@@ -83,8 +83,10 @@ class Member:
     async def _store_acknowledged(self, conversation: Conversation) -> None:
         for partition_id, offset in conversation.take_acknowledged().items():
             await self._store(partition_id, offset)
-            if self._outstanding is not None and (partition_id, offset) >= self._outstanding:
-                self._outstanding = None
+            if self._outstanding is not None:
+                outstanding_id, last_offset = self._outstanding
+                if partition_id == outstanding_id and offset >= last_offset:
+                    self._outstanding = None
 
     async def _store(self, partition_id: int, offset: int) -> None:
         try:
