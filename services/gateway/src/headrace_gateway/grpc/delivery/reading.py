@@ -169,7 +169,7 @@ class Reader:
             await self._subscription.store(self._session, partition_id, offset)
 
     async def _poll(self, partition: _Partition, count: int) -> Part | None:
-        end, partition.has_changed = partition.next_offset, False
+        end, epoch, partition.has_changed = partition.next_offset, partition.purge_epoch, False
         start = Start("offset", partition.position) if partition.position is not None else partition.start
         if start.strategy == "end":
             raise AssertionError("its position was known when its end was")
@@ -187,6 +187,9 @@ class Reader:
         response = await self._session.call(*command)
         if response.status != Status.OK:
             raise Refused(response.status, response.explanation)
+        if epoch != partition.purge_epoch:
+            # The answer may be from before a purge that was noted meanwhile; the position is one of the new offsets.
+            return None
         part = next(parts(core.decode_polled(response.payload, names_gap=True)), None)
         if part is not None:
             self._pace.seen(part.count, part.size_bytes)
