@@ -72,6 +72,19 @@ async def test_a_topic_that_was_created_again_is_another(root: Api) -> None:
         assert await browser.payloads(3) == [b"a", b"b", b"c"]
 
 
+async def test_a_client_that_does_not_read_keeps_added_partitions_from_no_other(root: Api) -> None:
+    """Regression: new partitions were announced to a client after the one before it had read."""
+    topic = await root.create_topic("crowded")
+    async with logged_in(root) as stuck, logged_in(root) as live:
+        # More than the buffers of both ends hold.
+        await stuck.subscribe("crowded", credit={"messages": 1000, "bytes": 64 * 2**20})
+        for _ in range(24):
+            await root.ok("POST", f"{topic}/messages", batch(bytes(2**20)))
+        await live.subscribe("crowded")
+        await root.ok("POST", f"{topic}/partitions", {"partitions_count": 1})
+        assert [place["partition_id"] for place in (await live.event("added"))["partitions"]] == [1]
+
+
 async def test_partitions_that_are_added(root: Api) -> None:
     topic = await root.create_topic("grown")
     async with logged_in(root) as browser:

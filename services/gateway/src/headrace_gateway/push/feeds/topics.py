@@ -47,6 +47,8 @@ class Topics:
         self._sessions = sessions
         self._interval_seconds = interval_seconds
         self._followers: dict[tuple[int, int], dict[Grown, Topic]] = {}
+        # A follower waits for its client, which may not read: the others are called meanwhile.
+        self._announcements: dict[Grown, asyncio.Task[None]] = {}
 
     async def find(self, user_id: int, stream: int | str, topic: int | str) -> Topic:
         """Return a topic that a user may read.
@@ -70,7 +72,14 @@ class Topics:
         self._followers.setdefault(topic.numbers, {})[grown] = topic
 
     def leave(self, numbers: tuple[int, int], grown: Grown) -> None:
-        """Remove the callback."""
+        """Remove the callback, and end a call that is in progress."""
+        self._forget(numbers, grown)
+        announcement = self._announcements.get(grown)
+        # A callback may remove itself.
+        if announcement is not None and announcement is not asyncio.current_task():
+            announcement.cancel()
+
+    def _forget(self, numbers: tuple[int, int], grown: Grown) -> None:
         followers = self._followers.get(numbers)
         if followers is not None:
             followers.pop(grown, None)
@@ -79,27 +88,44 @@ class Topics:
 
     async def run(self) -> NoReturn:
         """Check the followed topics periodically."""
-        while True:
-            await asyncio.sleep(self._interval_seconds)
-            for numbers in list(self._followers):
-                try:
-                    await self._review(numbers)
-                except SessionLost:
-                    break
-                except Exception:  # noqa: BLE001 - the others are looked after all the same
-                    _log.exception("partitions of topic %d/%d are unknown", *numbers)
+        try:
+            while True:
+                await asyncio.sleep(self._interval_seconds)
+                for numbers in list(self._followers):
+                    try:
+                        await self._review(numbers)
+                    except SessionLost:
+                        break
+                    except Exception:  # noqa: BLE001 - the others are looked after all the same
+                        _log.exception("partitions of topic %d/%d are unknown", *numbers)
+        finally:
+            announcements = list(self._announcements.values())
+            for announcement in announcements:
+                announcement.cancel()
+            await asyncio.gather(*announcements, return_exceptions=True)
 
     async def _review(self, numbers: tuple[int, int]) -> None:
         found = await self._look_up(*numbers)
         for grown, known in list(self._followers.get(numbers, {}).items()):
             if found is None or found.created_at_micros != known.created_at_micros:
                 # The watch of the topic's partitions reports the deletion.
-                self.leave(numbers, grown)
-            elif found.partitions != known.partitions and await grown(found) and self._follows(numbers, grown):
-                self._followers[numbers][grown] = found
+                self._forget(numbers, grown)
+            elif found.partitions != known.partitions and grown not in self._announcements:
+                self._begin_announcement(found, grown)
 
-    def _follows(self, numbers: tuple[int, int], grown: Grown) -> bool:
-        return grown in self._followers.get(numbers, {})
+    def _begin_announcement(self, topic: Topic, grown: Grown) -> None:
+        announcement = self._announcements[grown] = asyncio.create_task(self._announce(topic, grown))
+        announcement.add_done_callback(lambda _: self._announcements.pop(grown))
+
+    async def _announce(self, topic: Topic, grown: Grown) -> None:
+        try:
+            if await grown(topic) and grown in self._followers.get(topic.numbers, {}):
+                self._followers[topic.numbers][grown] = topic
+        except SessionLost:
+            # The next review calls again.
+            pass
+        except Exception:  # noqa: BLE001 - the next review calls again
+            _log.exception("new partitions of topic %d/%d were not announced to a client", *topic.numbers)
 
     async def _look_up(self, stream: int | str, topic: int | str) -> Topic | None:
         stream_id = stream

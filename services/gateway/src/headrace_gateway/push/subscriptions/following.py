@@ -111,7 +111,8 @@ class Following:
             if kind_of(error.status) is Kind.FORBIDDEN:
                 self.close()
             return False
-        if self._subscription.is_closed:
+        # Another topic of the connection may have taken the room meanwhile: the next announcement refuses the rest.
+        if self._subscription.is_closed or len(feeds) > self._room():
             self._watch.release(feeds)
             return False
         for feed in feeds:
