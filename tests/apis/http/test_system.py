@@ -117,3 +117,7 @@ async def test_metrics(root: Api, anonymous: Api) -> None:
     assert any(name.startswith("headrace_node_pool") for name in values)
     answer = await anonymous("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    for wrong in ("x", "1.x", "9" * 5000):
+        for media_type in ("application/openmetrics-text", "text/plain"):
+            answer = await anonymous("GET", "/metrics", headers={"Accept": f"{media_type};version={wrong}"})
+            assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; charset=utf-8"), wrong

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -81,7 +81,7 @@ class Metrics:
         if with_names:
             await self._lags.refresh()
             everything = _Everything(self._registry, self._lags, with_partitions=with_partitions)
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = _encoder(accept)
         if content_type.startswith("application/openmetrics-text"):
             return encode(everything), content_type
         # The end mark is a comment in this format, and existing readers expect it.
@@ -97,6 +97,14 @@ class Metrics:
         answer = await self._sessions.call(ROOT_USER_ID, *core.encode_get_users())
         if answer.status == Status.OK:
             self._counted["users"].set(len(core.decode_users(answer.payload)))
+
+
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    try:
+        return choose_encoder(accept)
+    except TypeError:
+        # The library compares parts of a version that are no numbers with numbers.
+        return choose_encoder("")
 
 
 class _Everything(Collector):
