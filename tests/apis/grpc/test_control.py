@@ -61,6 +61,20 @@ def test_streams(root: GrpcCaller, stream: str) -> None:
     )
 
 
+def test_replication_factors_that_no_topic_can_have(root: GrpcCaller, stream: str) -> None:
+    catalog = root.catalog
+    catalog.CreateStream(v1.CreateStreamRequest(name=stream))
+    within = {"stream": named(stream)}
+    too_many = v1.TopicSettings(name="t", replication_factor=256)
+    refused = (grpc.StatusCode.INVALID_ARGUMENT, Status.INVALID_REPLICATION_FACTOR)
+    creation = v1.CreateTopicRequest(**within, settings=too_many, partitions_count=1)
+    assert refusal(catalog.CreateTopic, creation) == refused
+    creation.settings.replication_factor = 0
+    assert catalog.CreateTopic(creation).topic.replication_factor == 1
+    update = v1.UpdateTopicRequest(**within, topic=named("t"), settings=too_many)
+    assert refusal(catalog.UpdateTopic, update) == refused
+
+
 def test_topics_partitions_and_groups(root: GrpcCaller, stream: str) -> None:
     catalog = root.catalog
     catalog.CreateStream(v1.CreateStreamRequest(name=stream))

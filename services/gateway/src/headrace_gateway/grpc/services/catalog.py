@@ -18,6 +18,7 @@ from headrace_gateway.grpc.conversions import (
 )
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
+from headrace_proto.limits import REPLICATION_FACTOR_MAX
 
 _Record = TypeVar("_Record")
 
@@ -83,7 +84,7 @@ class Catalog:
             compression=compression(settings.compression),
             message_expiry_micros=settings.message_expiry_micros,
             max_size_bytes=settings.max_size_bytes,
-            replication_factor=settings.replication_factor,
+            replication_factor=_replication_factor(settings),
         )
         topic = _found(core.decode_topic(await caller.execute(command)))
         return v1.CreateTopicResponse(topic=topic_summary(topic), partitions=partition_summaries(topic.partitions))
@@ -97,7 +98,7 @@ class Catalog:
             compression=compression(settings.compression),
             message_expiry_micros=settings.message_expiry_micros,
             max_size_bytes=settings.max_size_bytes,
-            replication_factor=settings.replication_factor,
+            replication_factor=_replication_factor(settings),
         )
         await caller.execute(command)
         return v1.UpdateTopicResponse()
@@ -179,6 +180,15 @@ def _found(record: _Record | None) -> _Record:
     if record is None:
         raise Refused(Status.RESOURCE_NOT_FOUND, "the resource does not exist")
     return record
+
+
+def _replication_factor(settings: v1.TopicSettings) -> int:
+    if settings.replication_factor > REPLICATION_FACTOR_MAX:
+        reason = (
+            f"replication_factor is {settings.replication_factor}: 1 to {REPLICATION_FACTOR_MAX}, or 0 for the default"
+        )
+        raise Refused(Status.INVALID_REPLICATION_FACTOR, reason)
+    return settings.replication_factor
 
 
 def _answer(result: bytes | BaseException) -> bytes:
