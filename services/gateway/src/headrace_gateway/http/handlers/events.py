@@ -26,6 +26,7 @@ _STREAM: Final = "text/event-stream"
 # connection.
 _SILENCE_MICROS: Final = 15_000_000
 _RESUMED: Final = "Last-Event-ID"
+_DIGITS_MAX: Final = len(str(U64_MAX))
 
 
 @routes.add(
@@ -53,7 +54,7 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
     one: the topic was deleted, or the permission or the token is no longer valid.
     """
     resumed = call.request.headers.get(_RESUMED)
-    if resumed is not None and not (resumed.isascii() and resumed.isdigit() and int(resumed) < U64_MAX):
+    if resumed is not None and not _is_offset(resumed):
         raise Rejected(400, f"{_RESUMED} must be the offset of a message.")
     events = _Events(call, int(resumed) + 1 if resumed is not None else None)
     async with call.services.waits.session(call.user_id) as session:
@@ -77,6 +78,11 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
             except SessionLost:
                 await response.write(_last_event(Refused(Status.DISCONNECTED)))
     return response
+
+
+def _is_offset(text: str) -> bool:
+    # Python refuses to convert thousands of digits.
+    return len(text) <= _DIGITS_MAX and text.isascii() and text.isdigit() and int(text) < U64_MAX
 
 
 class _Events:
