@@ -115,6 +115,17 @@ async def test_refusals_of_creation(root: Api, path: str, body: object, status: 
     assert (answer.status, answer.code) == (status, code)
 
 
+async def test_a_size_with_a_line_break_is_no_size(root: Api) -> None:
+    path = await root.create_topic("broken-size")
+    body = {"name": "t", "max_topic_size": "10 GiB\n"}
+    for answer in (
+        await root("PUT", path, body),
+        await root("POST", "/streams/broken-size/topics", {**body, "name": "u", "partitions_count": 1}),
+    ):
+        assert answer.status == 422
+        assert "is not a size" in answer.body.decode()
+
+
 async def test_offsets(root: Api) -> None:
     topic = await root.create_topic("for-offsets", partitions=2)
     path = f"{topic}/consumer-offsets"

@@ -21,7 +21,7 @@ from headrace_gateway.http.models.catalog import (
 from headrace_gateway.http.models.system import SizesOnly
 from headrace_gateway.http.routes import Nothing, Routes
 from headrace_gateway.http.sizes import size_bytes
-from headrace_gateway.json_api.errors import Missing, Refused
+from headrace_gateway.json_api.errors import Missing, Refused, Rejected
 from headrace_gateway.json_api.numbers import U64_MAX
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES, PARTITIONS_PER_COMMAND_MAX, REPLICATION_FACTOR_MAX
@@ -150,7 +150,13 @@ def _check(body: UpdateTopicBody) -> None:
 
 
 def _size_bytes(size: str | int) -> int:
-    return size if isinstance(size, int) else size_bytes(size)
+    if isinstance(size, int):
+        return size
+    try:
+        return size_bytes(size)
+    except ValueError as error:
+        # The end of a pattern is also before a last line break.
+        raise Rejected(422, f"The body does not have the expected form: {error} - at `$.max_topic_size`.") from error
 
 
 def _expiry_micros(expiry: int | str) -> int:
