@@ -227,13 +227,11 @@ class Consumer:
         """Store the offset of a message, or of everything that was handed out so far. As `headrace.Consumer.commit`."""
         self._check_open()
         self._note_open()
-        begun = self._progress.begin_commit(message)
-        for place, (partition, pending) in enumerate(begun):
+        for partition, pending in self._progress.begin_commit(message):
             try:
                 await bridge().finished(pending)
             except BaseException:
-                self._progress.failed(partition)
-                self._progress.watch(begun[place + 1 :])
+                self._progress.failed(partition, pending)
                 raise
 
     async def _settle(self, begun: list[tuple[int, Pending]]) -> None:
@@ -241,7 +239,7 @@ class Consumer:
             try:
                 await bridge().finished(pending)
             except HeadraceError as error:
-                self._progress.failed(partition)
+                self._progress.failed(partition, pending)
                 _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
 
     async def dead_letter(self, message: Message, reason: str | BaseException, *, attempts: int = 1) -> Delivered:

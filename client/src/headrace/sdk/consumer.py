@@ -289,14 +289,12 @@ class Consumer:
         """
         self._check_open()
         self._note_open()
-        begun = self._progress.begin_commit(message)
         until = None if timeout is None else time.monotonic() + timeout
-        for place, (partition, pending) in enumerate(begun):
+        for partition, pending in self._progress.begin_commit(message):
             try:
                 finished(pending, _left(until))
             except BaseException:
-                self._progress.failed(partition)
-                self._progress.watch(begun[place + 1 :])
+                self._progress.failed(partition, pending)
                 raise
 
     def _settle(self, begun: list[tuple[int, Pending]], until: float | None = None) -> None:
@@ -304,7 +302,7 @@ class Consumer:
             try:
                 finished(pending, _left(until))
             except HeadraceError as error:
-                self._progress.failed(partition)
+                self._progress.failed(partition, pending)
                 _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
 
     def dead_letter(self, message: Message, reason: str | BaseException, *, attempts: int = 1) -> Delivered:

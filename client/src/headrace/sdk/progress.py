@@ -45,7 +45,8 @@ class Progress:
         self.handed_out: dict[int, int] = {}
         self.processed: dict[int, int] = {}
         self._stored: dict[int, int] = {}
-        self._under_way: list[tuple[int, Pending]] = []
+        self._under_way: dict[int, Pending] = {}
+        """The latest for each partition. They are executed in order: if it succeeds, those before do not matter."""
         self.stores = source[2] is not None
         """True if there is a name or group to store offsets for."""
 
@@ -95,9 +96,17 @@ class Progress:
         return None if found is None or position is None else max(0, found[1] - position)
 
     def begin_commit(self, message: Message | None) -> list[tuple[int, Pending]]:
-        """Begin to store the offset of a message, or of everything that was handed out."""
-        if message is None:
-            return self.store(self.handed_out)
+        """Begin to store the offset of a message, or of everything that was handed out.
+
+        Returns what is to be waited for: also what was begun earlier for these partitions and has no result.
+        """
+        offsets = self.handed_out if message is None else self._offset_after(message)
+        # One that has failed meanwhile is stored again.
+        self._look_at_results()
+        self.watch(self.store(offsets))
+        return [(partition, self._under_way[partition]) for partition in offsets if partition in self._under_way]
+
+    def _offset_after(self, message: Message) -> dict[int, int]:
         first = self.first.get(message.partition_id)
         if first is None or message.offset < first:
             # To store it would move the partition back behind what another member has processed meanwhile.
@@ -105,7 +114,7 @@ class Progress:
                 f"message: offset {message.offset} of partition {message.partition_id} was not handed out since the "
                 "partition was assigned to this consumer; it may have been with another member meanwhile"
             )
-        return self.store({message.partition_id: message.offset + 1})
+        return {message.partition_id: message.offset + 1}
 
     def begin_batch(self, batch: Batch) -> None:
         """Note that a batch is handed out."""
@@ -172,23 +181,23 @@ class Progress:
             for offsets in (self.handed_out, self.processed, self._stored):
                 offsets.pop(partition, None)
 
-    def failed(self, partition: int) -> None:
-        """Note that storing an offset failed: it is stored again."""
+    def failed(self, partition: int, pending: Pending) -> None:
+        """Note that storing an offset failed, or is not waited for any more: it is stored again."""
         self._stored.pop(partition, None)
+        if self._under_way.get(partition) is pending:
+            del self._under_way[partition]
 
     def watch(self, begun: Iterable[tuple[int, Pending]]) -> None:
         """Look at results later: offsets that turn out not to be stored are stored again."""
-        self._under_way.extend(begun)
+        self._under_way.update(begun)
 
     def _look_at_results(self) -> None:
-        waiting = []
-        for partition, pending in self._under_way:
+        for partition, pending in list(self._under_way.items()):
             if not native(pending.done):
-                waiting.append((partition, pending))
                 continue
             try:
                 value_of(pending)
+                del self._under_way[partition]
             except HeadraceError as error:
-                self.failed(partition)
+                self.failed(partition, pending)
                 _LOG.warning("the offset of partition %d is not stored yet: %s", partition, str(error))
-        self._under_way = waiting

@@ -1,0 +1,187 @@
+"""Commits that are repeated: each waits for all that it is to store, whoever has begun that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import headrace
+import headrace.aio.consumer
+import headrace.sdk.consumer
+from headrace.aio.consumer import Consumer as AwaitedConsumer
+from headrace.sdk.clock import replace_clock
+from headrace.sdk.consumer import Consumer
+from headrace.sdk.options import ConsumerOptions
+from headrace.sdk.starts import start_of
+from headrace_core import SessionError
+
+
+class Storing:
+    """The result of storing an offset, which the test decides."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.failure: SessionError | None = None
+
+    def succeed(self) -> None:
+        self.has_ended = True
+
+    def fail(self) -> None:
+        self.has_ended = True
+        self.failure = SessionError("not sent")
+        self.failure.kind, self.failure.code, self.failure.name = "not_sent", None, None
+
+    def done(self) -> bool:
+        return self.has_ended
+
+    def wait(self, timeout_seconds: float | None) -> bool:
+        assert self.has_ended or timeout_seconds is not None, "it would wait without end"
+        return self.has_ended
+
+    def notify(self, *_: object) -> None:
+        """Never: tests decide before somebody waits."""
+
+    def result(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class Native:
+    """In place of the consumer of the native module."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        """Partitions and offsets that were to be stored."""
+        self.results: list[Storing] = []
+        self.answers: dict[int, list[str]] = {}
+        """Outcomes by partition, in order, that are there at once; later ones have none yet."""
+
+    def note_processed(self, *_: object) -> None:
+        """Nobody asks for it here."""
+
+    def commit(self, partition: int, offset: int) -> Storing:
+        storing = Storing()
+        self.begun.append((partition, offset))
+        self.results.append(storing)
+        if self.answers.get(partition):
+            getattr(storing, self.answers[partition].pop(0))()
+        return storing
+
+
+class Committing:
+    """A consumer of one flavour, which has handed out messages of two partitions."""
+
+    def __init__(self, kind: Any, native: Native) -> None:
+        self.native = native
+        callbacks: dict[str, None] = {}
+        source = {"group": None, "name": "n", "partitions": None, "start": start_of("first")}
+        self.consumer = kind(None, "s", "t", **source, callbacks=callbacks, options=ConsumerOptions())
+        self.progress = self.consumer._progress
+        self.progress.handed_out.update({0: 5, 1: 7})
+
+    async def commit(self) -> None:
+        """Commit, and give up at once what has no result."""
+        if isinstance(self.consumer, Consumer):
+            self.consumer.commit(timeout=0)
+            return
+        async with asyncio.timeout(0):
+            await self.consumer.commit()
+
+
+@pytest.fixture(params=[Consumer, AwaitedConsumer], ids=["blocking", "asyncio"])
+def committing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Committing:
+    native = Native()
+    for module in (headrace.sdk.consumer, headrace.aio.consumer):
+        monkeypatch.setattr(module, "native_consumer", lambda *_, **__: native)
+    return Committing(request.param, native)
+
+
+@pytest.fixture
+def clock() -> Iterator[list[float]]:
+    time = [0.0]
+    replace_clock(lambda: time[0])
+    yield time
+    replace_clock(None)
+
+
+async def after_one_failed(committing: Committing) -> list[Storing]:
+    """Commit two partitions: the first fails, and the second is not answered yet."""
+    committing.native.answers[0] = ["fail", "succeed"]
+    with pytest.raises(headrace.ConnectionFailed):
+        await committing.commit()
+    assert committing.native.begun == [(0, 4), (1, 6)]
+    return committing.native.results
+
+
+async def test_a_repeated_commit_waits_for_what_the_first_has_begun(committing: Committing) -> None:
+    await after_one_failed(committing)
+    with pytest.raises(TimeoutError):
+        await committing.commit()
+    assert committing.native.begun[2:] == [(0, 4)]
+    # It was given up, and is stored again.
+    with pytest.raises(TimeoutError):
+        await committing.commit()
+    assert committing.native.begun[3:] == [(1, 6)]
+
+
+async def test_what_failed_between_two_commits_is_stored_again(committing: Committing) -> None:
+    results = await after_one_failed(committing)
+    results[1].fail()
+    with pytest.raises(TimeoutError):
+        await committing.commit()
+    assert sorted(committing.native.begun[2:]) == [(0, 4), (1, 6)]
+
+
+async def test_what_succeeded_between_two_commits_is_not_stored_again(committing: Committing) -> None:
+    results = await after_one_failed(committing)
+    results[1].succeed()
+    await committing.commit()
+    assert committing.native.begun[2:] == [(0, 4)]
+    await committing.commit()
+    assert committing.native.begun[3:] == []
+
+
+async def test_a_commit_waits_for_what_is_stored_automatically(committing: Committing, clock: list[float]) -> None:
+    committing.progress.processed.update({0: 5})
+    committing.progress.handed_out.pop(1)
+    clock[0] = 1e9
+    committing.progress.store_if_due()
+    assert committing.native.begun == [(0, 4)]
+    with pytest.raises(TimeoutError):
+        await committing.commit()
+    assert committing.native.begun == [(0, 4)]
+
+
+async def test_a_failure_of_an_earlier_attempt_is_the_commit_s(
+    committing: Committing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storing, seen = (await after_one_failed(committing))[1], []
+
+    def fails_when_it_is_waited_for() -> bool:
+        seen.append(True)
+        if len(seen) > 1:
+            storing.fail()
+        return storing.has_ended
+
+    monkeypatch.setattr(storing, "done", fails_when_it_is_waited_for)
+    monkeypatch.setattr(storing, "wait", lambda _seconds: fails_when_it_is_waited_for())
+    with pytest.raises(headrace.ConnectionFailed):
+        await committing.commit()
+    with pytest.raises(TimeoutError):
+        await committing.commit()
+    assert committing.native.begun[2:] == [(0, 4), (1, 6)]
+
+
+@pytest.mark.parametrize("committing", [AwaitedConsumer], ids=["asyncio"], indirect=True)
+async def test_two_tasks_that_commit_wait_for_the_same(committing: Committing) -> None:
+    first = asyncio.create_task(committing.consumer.commit())
+    await asyncio.sleep(0)
+    assert committing.native.begun == [(0, 4), (1, 6)]
+    with pytest.raises(TimeoutError):
+        await committing.commit()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
