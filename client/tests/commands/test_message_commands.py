@@ -153,6 +153,21 @@ def test_keys_share_batches_and_lines_are_still_named() -> None:
     )
 
 
+def test_a_batch_that_fails_hands_over_the_lines_that_were_acknowledged() -> None:
+    messages = [Outgoing(line, b"x", encode_user_headers([]), key=b"%d" % (line % 3)) for line in range(1, 16)]
+    stopped: list[tuple[int, list[int]]] = []
+    with pytest.raises(CommandError):
+        send_all(
+            Refusing(4, KeyboardInterrupt()),  # type: ignore[arg-type]  # all that is used of a client
+            TopicPath("s", "t", None, "s/t"),
+            messages,
+            messages_max=10,
+            on_acknowledged=lambda *_: None,
+            on_stopped=lambda *found: stopped.append(found),
+        )
+    assert stopped == [(12, [11, 14])]
+
+
 def test_a_message_that_cannot_be_read_stops_after_those_before() -> None:
     def source() -> Iterator[Outgoing]:
         for line in range(1, 1501):

@@ -12,6 +12,7 @@ import pytest
 from command_shell import Shell
 
 from headrace.cli.transfer import exporting, sinks
+from headrace.cli.transfer.state import StateFile
 from headrace.embedded import Server
 from headrace_core import Message
 
@@ -196,6 +197,43 @@ def test_an_import_continues_behind_what_was_acknowledged(filled: Shell, tmp_pat
     assert done.stderr.decode() == f"imported 6 messages from {file}, after 20 in earlier runs\n"
     payloads = filled("poll", "transfer", "continued", "--from", "first", "-n", "0", "-o", "raw").split()
     assert payloads == [*map(str, range(25)), "last12"]
+
+
+def test_an_import_continues_within_a_batch_that_was_refused_in_part(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "parts.jsonl"
+    partitions = [0, 7, 0, 7, 1, 0]
+    text = "".join(json.dumps({"payload": str(n), "partition": id_}) + "\n" for n, id_ in enumerate(partitions))
+    file.write_text(text)
+    filled("topic", "create", "transfer", "parts", "-p", "2")
+    failed = filled.run("import", "transfer", "parts", str(file))
+    assert failed.stderr.decode().splitlines() == [
+        "error: transfer/parts has no partition 7",
+        "stopped before line 2, after 3 acknowledged messages",
+        "the same command continues, and sends what is uncertain again",
+    ]
+    # A run with other batches, which fails again.
+    file.write_text(text.replace("7", "1", 1))
+    assert filled.run("import", "transfer", "parts", str(file), "--batch", "1").returncode == 1
+    file.write_text(text.replace("7", "1"))
+    done = filled.run("import", "transfer", "parts", str(file))
+    assert done.stderr.decode() == f"imported 2 messages from {file}, after 4 in earlier runs\n"
+    assert list(tmp_path.iterdir()) == [file]
+    shown = [
+        filled("poll", "transfer", "parts", "-p", id_, "--from", "first", "-n", "0", "-o", "raw").split()
+        for id_ in ("0", "1")
+    ]
+    assert shown == [["0", "2", "5"], ["1", "3", "4"]]
+
+
+def test_an_import_continues_by_the_state_of_an_older_version(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "older.jsonl"
+    file.write_text('{"payload": "a"}\n{"payload": "b"}\n')
+    of = {"topic": "transfer/older", "format": "jsonl", "size_bytes": file.stat().st_size}
+    StateFile.beside(file, "import").save(of, {"line": 1, "count": 1})
+    filled("topic", "create", "transfer", "older")
+    done = filled.run("import", "transfer", "older", str(file))
+    assert done.stderr.decode() == f"imported 1 message from {file}, after 1 in earlier runs\n"
+    assert filled("poll", "transfer", "older", "--from", "first", "-o", "raw") == "b\n"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,21 +56,41 @@ def app(
     with target.connected() as client:
         path = find_topic(client, stream, topic)
         of = {"topic": path.name, "format": str(chosen), "size_bytes": file.stat().st_size}
-        state = state_file.load(of)
-        done_line, done_count = (state["line"], state["count"]) if state is not None else (0, 0)
+        state = state_file.load(of) or {"line": 0, "count": 0}
+        done_line, done_count = state["line"], state["count"]
+        # Lines of a batch that was acknowledged in part. States of older versions have none.
+        done_later = frozenset(state.get("later_lines", ()))
         outgoing = (
             message_of(Outgoing(number, b""), fields, {}, ignore_partitions=ignore_partitions)
             for number, fields in records(chosen, file)
-            if number > done_line
+            if number > done_line and number not in done_later
         )
+        last_line = done_line
+
+        def save(count: int, later: Iterable[int]) -> None:
+            lines = sorted(line for line in later if line > last_line)
+            state_file.save(of, {"line": last_line, "count": done_count + count, "later_lines": lines})
+
         with _progress() as on_progress:
 
             def on_acknowledged(count: int, size_bytes: int, line: int) -> None:
-                state_file.save(of, {"line": line, "count": done_count + count})
+                nonlocal last_line
+                last_line = line
+                save(count, done_later)
                 on_progress(count, size_bytes)
 
+            def on_stopped(count: int, lines: list[int]) -> None:
+                save(count, done_later.union(lines))
+
             try:
-                count = send_all(client, path, outgoing, messages_max=batch, on_acknowledged=on_acknowledged)
+                count = send_all(
+                    client,
+                    path,
+                    outgoing,
+                    messages_max=batch,
+                    on_acknowledged=on_acknowledged,
+                    on_stopped=on_stopped,
+                )
             except CommandError as error:
                 advice = "the same command continues, and sends what is uncertain again"
                 raise CommandError(f"{error}\n{advice}", status=error.status) from error

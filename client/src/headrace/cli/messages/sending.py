@@ -34,6 +34,7 @@ def send_all(
     *,
     messages_max: int,
     on_acknowledged: Callable[[int, int, int], None],
+    on_stopped: Callable[[int, list[int]], None] | None = None,
 ) -> int:
     """Send messages in batches, in order within each partition and key; return how many.
 
@@ -44,6 +45,8 @@ def send_all(
         messages_max: Maximum number of messages in a batch.
         on_acknowledged: Called with the number of messages acknowledged so far, the bytes of the last batch, and the
             line of its last message.
+        on_stopped: Called if a batch was acknowledged in part when it failed, with the number of messages acknowledged
+            so far, and the lines of those of the batch.
 
     Raises:
         CommandError: The connection was lost, the server refused a batch, or the user interrupted. The message says
@@ -52,20 +55,18 @@ def send_all(
     count = 0
     readable = _Readable(batches(messages, messages_max))
     for batch in readable:
-        for part in _parts(batch):
-            try:
-                _send(client, path, part)
-            except ConnectionLost as error:
-                raise CommandError(_uncertain(count, part, f"the connection was lost ({error})")) from error
-            except (CodecError, ValueError) as error:
-                raise CommandError(_unsendable(count, part, str(error))) from error
-            except KeyboardInterrupt:
-                raise CommandError(_uncertain(count, part, "interrupted"), status=_INTERRUPTED) from None
-            except ServerError as error:
-                raise CommandError(_refused(path, count, part, error)) from error
-            count += len(part)
-        readable.acknowledged_count = count
-        on_acknowledged(count, sum(len(message.payload) for message in batch), batch[-1].line)
+        lines: list[int] = []
+        try:
+            for part in _parts(batch):
+                _send_part(client, path, part, count)
+                count += len(part)
+                lines += [message.line for message in part]
+            readable.acknowledged_count = count
+            on_acknowledged(count, sum(len(message.payload) for message in batch), batch[-1].line)
+        except BaseException:
+            if lines and on_stopped is not None:
+                on_stopped(count, lines)
+            raise
     return count
 
 
@@ -109,6 +110,19 @@ def _parts(batch: list[Outgoing]) -> Iterable[list[Outgoing]]:
     for message in batch:
         parts.setdefault((message.partition, message.key), []).append(message)
     return parts.values()
+
+
+def _send_part(client: Client, path: TopicPath, part: list[Outgoing], count: int) -> None:
+    try:
+        _send(client, path, part)
+    except ConnectionLost as error:
+        raise CommandError(_uncertain(count, part, f"the connection was lost ({error})")) from error
+    except (CodecError, ValueError) as error:
+        raise CommandError(_unsendable(count, part, str(error))) from error
+    except KeyboardInterrupt:
+        raise CommandError(_uncertain(count, part, "interrupted"), status=_INTERRUPTED) from None
+    except ServerError as error:
+        raise CommandError(_refused(path, count, part, error)) from error
 
 
 def _send(client: Client, path: TopicPath, part: list[Outgoing]) -> None:
