@@ -267,13 +267,36 @@ def test_a_failure(shop: Shell, arguments: tuple[str, ...], message: str) -> Non
         (b"7", 'line 2 is not a JSON object: give {"payload": ...}'),
         (b"{}", "line 2 has no payload: give payload or payload_base64"),
         (b'{"payload": "x", "key": 7}', "line 2: key is not text"),
-        (b'{"payload": "x", "partition": "a"}', "line 2: partition is not a whole number"),
+        (
+            b'{"payload": "x", "partition": "a"}',
+            "line 2: partition is not a whole number from 0 to 4,294,967,295",
+        ),
+        (
+            b'{"payload": "x", "partition": 5000000000}',
+            "line 2: partition is not a whole number from 0 to 4,294,967,295",
+        ),
         (b'{"payload": "x", "headers": []}', "line 2: headers is not an object of names and values"),
         (
             b'{"payload": "x", "headers": {"a": null}}',
             "line 2: header 'a' is neither text nor a number nor true or false",
         ),
         (b'{"payload_base64": "eA"}', "line 2: payload_base64 is not base64: Incorrect padding"),
+        (
+            rb'{"payload": "tea \ud83d"}',
+            r"line 2: payload has '\ud83d', half of a character: give both halves, or payload_base64 for bytes",
+        ),
+        (
+            rb'{"payload": ["\ud83d"]}',
+            r"line 2: payload has '\ud83d', half of a character: give both halves, or payload_base64 for bytes",
+        ),
+        (
+            rb'{"payload": "x", "key": "\udc00"}',
+            r"line 2: key has '\udc00', half of a character: give both halves, or key_base64 for bytes",
+        ),
+        (
+            b'{"payload": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+            "line 2 is too deeply nested: give the payload as text that contains it, or as payload_base64",
+        ),
     ],
 )
 def test_lines_that_are_no_messages(shop: Shell, line: bytes, message: str) -> None:

@@ -247,6 +247,8 @@ def test_an_import_continues_by_the_state_of_an_older_version(filled: Shell, tmp
         (("export", "transfer", "source", "{d}/no/a.csv"), "{d}/no/a.csv cannot be written: No such file or directory"),
         (("import", "transfer", "source", "{d}/none.csv"), "{d}/none.csv does not exist"),
         (("import", "transfer", "source", "{d}/bad.jsonl"), "line 1 is not JSON: Expecting value: "),
+        (("import", "transfer", "source", "{d}/deep.jsonl"), "line 1 is too deeply nested: "),
+        (("import", "transfer", "source", "{d}/deep.csv"), "line 1: headers is not an object of names and values"),
         (("import", "transfer", "source", "{d}/bad.parquet"), "{d}/bad.parquet is not Parquet: "),
         (("import", "transfer", "source", "{d}/other.jsonl"), "{d}/other.jsonl.import-state is the state of another "),
         (
@@ -259,6 +261,8 @@ def test_mistakes(filled: Shell, tmp_path: Path, arguments: tuple[str, ...], mes
     (tmp_path / "there.csv").write_text("")
     for name in ("bad.jsonl", "bad.parquet", "other.jsonl", "odd.jsonl"):
         (tmp_path / name).write_text("x")
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    (tmp_path / "deep.csv").write_text("payload,headers\nx," + "[" * 100_000 + "\n")
     (tmp_path / "other.jsonl.import-state").write_text('{"of": {"topic": "a/b"}, "state": {}}')
     (tmp_path / "odd.jsonl.import-state").write_text("{}")
     result = filled.run(*(argument.replace("{d}", str(tmp_path)) for argument in arguments))

@@ -6,11 +6,13 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from headrace.cli.errors import CommandError
 from headrace.cli.messages import headers
 from headrace.cli.messages.sending import Outgoing
+
+_PARTITION_MAX: Final = 2**32 - 1
 
 
 def message_of(
@@ -33,9 +35,11 @@ def message_of(
     key, partition = fields.get("key"), fields.get("partition")
     if key is not None and not isinstance(key, str):
         raise CommandError(f"line {line:,}: key is not text")
-    encoded_key = key.encode() if key is not None else _bytes(line, fields, "key_base64")
-    if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
-        raise CommandError(f"line {line:,}: partition is not a whole number")
+    encoded_key = _encoded(line, "key", key) if key is not None else _bytes(line, fields, "key_base64")
+    if partition is not None and (
+        not isinstance(partition, int) or isinstance(partition, bool) or not 0 <= partition <= _PARTITION_MAX
+    ):
+        raise CommandError(f"line {line:,}: partition is not a whole number from 0 to {_PARTITION_MAX:,}")
     given = fields.get("headers")
     if given is None:
         given = {}
@@ -60,11 +64,37 @@ def parsed(form: Outgoing, everywhere: Mapping[str, str], *, ignore_partitions: 
     Raises:
         CommandError: It is not JSON, or no such object.
     """
-    try:
-        fields = json.loads(form.payload)
-    except ValueError as error:
-        raise CommandError(f"line {form.line:,} is not JSON: {error}") from error
+    fields = fields_of(form.line, form.payload)
     return message_of(form, fields, everywhere, ignore_partitions=ignore_partitions)
+
+
+def fields_of(line: int, text: bytes) -> Any:
+    """Parse a line.
+
+    Raises:
+        CommandError: It is not JSON, or too deeply nested.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"line {line:,} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise CommandError(_too_deep(line)) from error
+
+
+def _too_deep(line: int) -> str:
+    return f"line {line:,} is too deeply nested: give the payload as text that contains it, or as payload_base64"
+
+
+def _encoded(line: int, name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        # An escape in JSON can stand for one half of a character that UTF-16 has in two.
+        raise CommandError(
+            f"line {line:,}: {name} has {text[error.start]!a}, half of a character: give both halves, or "
+            f"{name}_base64 for bytes"
+        ) from error
 
 
 def _bytes(line: int, fields: dict[str, Any], name: str) -> bytes | None:
@@ -82,10 +112,13 @@ def _bytes(line: int, fields: dict[str, Any], name: str) -> bytes | None:
 def _payload(line: int, fields: dict[str, Any]) -> bytes:
     match fields:
         case {"payload": str(text)}:
-            return text.encode()
+            return _encoded(line, "payload", text)
         case {"payload_base64": str()}:
             return _bytes(line, fields, "payload_base64") or b""
         case {"payload": value}:
-            return json.dumps(value, ensure_ascii=False).encode()
+            try:
+                return _encoded(line, "payload", json.dumps(value, ensure_ascii=False))
+            except RecursionError as error:
+                raise CommandError(_too_deep(line)) from error
         case _:
             raise CommandError(f"line {line:,} has no payload: give payload or payload_base64")

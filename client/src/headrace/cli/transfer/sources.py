@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.errors import CommandError
+from headrace.cli.messages.json_lines import fields_of
 from headrace.cli.transfer.sinks import parts
 from headrace.cli.transfer.state import PYARROW_IS_MISSING, FileForm
 
@@ -40,12 +41,8 @@ def records(form: FileForm, path: Path) -> Iterator[tuple[int, Any]]:
 def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                yield number, json.loads(line)
-            except ValueError as error:
-                raise CommandError(f"line {number:,} is not JSON: {error}") from error
+            if line.strip():
+                yield number, fields_of(number, line)
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -94,6 +91,6 @@ def _from_row(row: dict[str, Any]) -> dict[str, Any]:
             fields["partition"] = int(row["partition"])
     if row.get("headers"):
         fields["headers"] = row["headers"]
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             fields["headers"] = json.loads(row["headers"])
     return fields
