@@ -76,6 +76,22 @@ def test_a_topic_goes_out_and_in(filled: Shell, tmp_path: Path, suffix: str) -> 
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_large_messages_go_out_and_in(filled: Shell, tmp_path: Path, suffix: str) -> None:
+    # A limit of the process, which another test may have changed.
+    csv.field_size_limit(131_072)
+    text, data = b"a" * 131_073, b"\xff" * 200_000
+    file = tmp_path / f"large.{suffix}"
+    for topic in (f"large-{suffix}", f"large-{suffix}-copy"):
+        filled("topic", "create", "transfer", topic)
+    for payload in (text, data):
+        filled("send", "transfer", f"large-{suffix}", "--whole", stdin=payload)
+    filled("export", "transfer", f"large-{suffix}", str(file))
+    filled("import", "transfer", f"large-{suffix}-copy", str(file))
+    copied = filled.run("poll", "transfer", f"large-{suffix}-copy", "--from", "first", "-n", "0", "-o", "raw")
+    assert copied.stdout == text + b"\n" + data + b"\n"
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize("is_before", [True, False])
 def test_an_interrupted_export_continues(
     filled: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, is_before: bool

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from headrace.cli.errors import CommandError
 from headrace.cli.messages.json_lines import fields_of
@@ -16,6 +16,9 @@ from headrace.cli.transfer.sinks import parts
 from headrace.cli.transfer.state import PYARROW_IS_MISSING, FileForm
 
 _BATCH_ROWS = 1000
+_PAYLOAD_BYTES_MAX: Final = 64_000_000
+_FIELD_CHARACTERS_MAX: Final = (_PAYLOAD_BYTES_MAX + 2) // 3 * 4
+"""Length of the largest payload as base64."""
 
 
 def records(form: FileForm, path: Path) -> Iterator[tuple[int, Any]]:
@@ -46,6 +49,9 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    # The module allows 131,072 characters otherwise, less than an export writes. There is one limit for the whole
+    # process, and this command reads no other CSV.
+    csv.field_size_limit(_FIELD_CHARACTERS_MAX)
     with path.open(encoding="utf-8", newline="") as file:
         try:
             yield from csv.DictReader(file, strict=True)
