@@ -1,4 +1,4 @@
-"""Commits that are repeated: each waits for all that it is to store, whoever has begun that."""
+"""Offsets that are stored: who is to store them waits for them, whoever has begun that."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from headrace.sdk.consumer import Consumer
 from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.starts import start_of
 from headrace_core import SessionError
+
+
+class Interrupt(BaseException):
+    """Ctrl-C."""
 
 
 class Storing:
@@ -38,7 +42,9 @@ class Storing:
         return self.has_ended
 
     def wait(self, timeout_seconds: float | None) -> bool:
-        assert self.has_ended or timeout_seconds is not None, "it would wait without end"
+        if not self.has_ended and timeout_seconds is None:
+            # Only that ends it.
+            raise Interrupt
         return self.has_ended
 
     def notify(self, *_: object) -> None:
@@ -58,6 +64,14 @@ class Native:
         self.results: list[Storing] = []
         self.answers: dict[int, list[str]] = {}
         """Outcomes by partition, in order, that are there at once; later ones have none yet."""
+        self.items: list[tuple[str, Any]] = []
+        self.left = Storing()
+
+    def take(self) -> tuple[str, Any]:
+        return self.items.pop(0) if self.items else ("nothing", Storing())
+
+    def leave(self) -> Storing:
+        return self.left
 
     def note_processed(self, *_: object) -> None:
         """Nobody asks for it here."""
@@ -76,10 +90,13 @@ class Committing:
 
     def __init__(self, kind: Any, native: Native) -> None:
         self.native = native
-        callbacks: dict[str, None] = {}
+        self.revoked: list[list[int]] = []
+        """What `on_revoked` was called with."""
+        callbacks = {"revoked": self.revoked.append}
         source = {"group": None, "name": "n", "partitions": None, "start": start_of("first")}
         self.consumer = kind(None, "s", "t", **source, callbacks=callbacks, options=ConsumerOptions())
         self.progress = self.consumer._progress
+        self.progress.assignment.update({0, 1})
         self.progress.handed_out.update({0: 5, 1: 7})
 
     async def commit(self) -> None:
@@ -89,6 +106,37 @@ class Committing:
             return
         async with asyncio.timeout(0):
             await self.consumer.commit()
+
+    def store_automatically(self, clock: list[float]) -> Storing:
+        """Begin to store partition 0, whose messages are processed."""
+        self.progress.processed[0] = 5
+        clock[0] += 1e9
+        self.progress.store_if_due()
+        assert self.native.begun == [(0, 4)]
+        return self.native.results[0]
+
+    async def read(self) -> None:
+        """React to what has happened."""
+        if isinstance(self.consumer, Consumer):
+            assert self.consumer.poll(timeout=0) is None
+        else:
+            assert await self.consumer.poll(timeout=0) is None
+
+    async def read_until_interrupted(self) -> None:
+        """Read, which waits for a result that is not there, and interrupt that."""
+        if isinstance(self.consumer, Consumer):
+            with pytest.raises(Interrupt):
+                self.consumer.poll(timeout=0)
+            return
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await self.consumer.poll(timeout=0)
+
+    async def close(self) -> None:
+        if isinstance(self.consumer, Consumer):
+            self.consumer.close()
+        else:
+            await self.consumer.close()
 
 
 @pytest.fixture(params=[Consumer, AwaitedConsumer], ids=["blocking", "asyncio"])
@@ -145,11 +193,8 @@ async def test_what_succeeded_between_two_commits_is_not_stored_again(committing
 
 
 async def test_a_commit_waits_for_what_is_stored_automatically(committing: Committing, clock: list[float]) -> None:
-    committing.progress.processed.update({0: 5})
     committing.progress.handed_out.pop(1)
-    clock[0] = 1e9
-    committing.progress.store_if_due()
-    assert committing.native.begun == [(0, 4)]
+    committing.store_automatically(clock)
     with pytest.raises(TimeoutError):
         await committing.commit()
     assert committing.native.begun == [(0, 4)]
@@ -185,3 +230,71 @@ async def test_two_tasks_that_commit_wait_for_the_same(committing: Committing) -
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+async def test_closing_stores_again_what_has_failed(
+    committing: Committing, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    committing.store_automatically(clock).fail()
+    committing.native.answers[0] = ["succeed"]
+    committing.native.left.succeed()
+    await committing.close()
+    assert committing.native.begun == [(0, 4), (0, 4)]
+    assert "partition 0 is not stored yet" in caplog.text
+
+
+async def test_closing_waits_for_what_is_stored_automatically(
+    committing: Committing, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    committing.store_automatically(clock)
+    committing.native.left.succeed()
+    if isinstance(committing.consumer, Consumer):
+        committing.consumer.close(timeout=0)
+        assert "partition 0 could not be stored" in caplog.text
+    else:
+        with pytest.raises(headrace.DeadlineExceeded):
+            await committing.consumer.close(timeout=0)
+    assert committing.native.begun == [(0, 4)]
+
+
+async def test_a_revoke_waits_for_what_is_stored_automatically(committing: Committing, clock: list[float]) -> None:
+    committing.store_automatically(clock)
+    committing.native.items = [("revoked", [0])]
+    await committing.read_until_interrupted()
+    assert committing.native.begun == [(0, 4)]
+    assert committing.revoked == []
+
+
+async def test_a_revoke_stores_again_what_has_failed(
+    committing: Committing, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storing = committing.store_automatically(clock)
+    committing.native.answers[0] = ["succeed"]
+    committing.native.items = [("revoked", [0])]
+    take = committing.native.take
+
+    def take_after_the_failure() -> tuple[str, Any]:
+        storing.fail()
+        return take()
+
+    monkeypatch.setattr(committing.native, "take", take_after_the_failure)
+    await committing.read()
+    assert committing.native.begun == [(0, 4), (0, 4)]
+    assert committing.revoked == [[0]]
+
+
+@pytest.mark.parametrize("committing", [AwaitedConsumer], ids=["asyncio"], indirect=True)
+async def test_a_revoke_is_reacted_to_by_the_read_after_an_interrupted_one(committing: Committing) -> None:
+    committing.progress.processed.update(committing.progress.handed_out)
+    committing.native.items = [("revoked", [0])]
+    for _ in range(2):
+        await committing.read_until_interrupted()
+        assert committing.native.begun == [(0, 4)]
+        assert committing.revoked == []
+    committing.native.results[0].succeed()
+    await committing.read()
+    assert committing.revoked == [[0]]
+    assert committing.consumer.assignment == {1}
+    assert committing.progress.handed_out == committing.progress.processed == {1: 7}
+    await committing.read()
+    assert committing.revoked == [[0]]

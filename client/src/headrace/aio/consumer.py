@@ -206,7 +206,7 @@ class Consumer:
         if not self._progress.note_event(kind, content):
             return
         if kind == "revoked" and self._progress.is_automatic:
-            await self._settle(self._progress.store(self._progress.processed, content))
+            await self._settle(self._progress.begin_store(self._progress.processed, content))
         callback = self._callbacks.get(kind)
         try:
             if callback is not None:
@@ -308,7 +308,7 @@ class Consumer:
         self._is_closed = True
         self._note_open()
         self._dead_letters.close()
-        begun = self._progress.store(self._progress.processed) if self._progress.is_automatic else []
+        begun = self._progress.begin_store(self._progress.processed) if self._progress.is_automatic else []
         # It is under way even if this wait for it is cancelled.
         left = native(self._native.leave)
         try:

@@ -257,7 +257,7 @@ class Consumer:
         if not self._progress.note_event(kind, content):
             return
         if kind == "revoked" and self._progress.is_automatic:
-            self._settle(self._progress.store(self._progress.processed, content))
+            self._settle(self._progress.begin_store(self._progress.processed, content))
         callback = self._callbacks.get(kind)
         try:
             if callback is not None:
@@ -424,7 +424,7 @@ class Consumer:
         self._dead_letters.close()
         until = None if timeout is None else time.monotonic() + timeout
         if self._progress.is_automatic:
-            self._settle(self._progress.store(self._progress.processed), until)
+            self._settle(self._progress.begin_store(self._progress.processed), until)
         finished(native(self._native.leave), _left(until))
 
     def __enter__(self) -> Self:

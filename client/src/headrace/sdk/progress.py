@@ -96,15 +96,25 @@ class Progress:
         return None if found is None or position is None else max(0, found[1] - position)
 
     def begin_commit(self, message: Message | None) -> list[tuple[int, Pending]]:
-        """Begin to store the offset of a message, or of everything that was handed out.
+        """Begin to store the offset of a message, or of everything that was handed out: see `begin_store`."""
+        return self.begin_store(self.handed_out if message is None else self._offset_after(message))
+
+    def begin_store(
+        self, offsets: dict[int, int], partitions: Iterable[int] | None = None
+    ) -> list[tuple[int, Pending]]:
+        """Begin to store offsets that are not stored yet: of these partitions, or of all.
 
         Returns what is to be waited for: also what was begun earlier for these partitions and has no result.
         """
-        offsets = self.handed_out if message is None else self._offset_after(message)
+        chosen = offsets if partitions is None else {id_: offsets[id_] for id_ in partitions if id_ in offsets}
         # One that has failed meanwhile is stored again.
         self._look_at_results()
-        self.watch(self.store(offsets))
-        return [(partition, self._under_way[partition]) for partition in offsets if partition in self._under_way]
+        for partition, next_offset in chosen.items():
+            if next_offset > self._stored.get(partition, 0):
+                native(self._native.note_processed, partition, next_offset)
+                self._under_way[partition] = native(self._native.commit, partition, next_offset - 1)
+                self._stored[partition] = next_offset
+        return [(partition, self._under_way[partition]) for partition in chosen if partition in self._under_way]
 
     def _offset_after(self, message: Message) -> dict[int, int]:
         first = self.first.get(message.partition_id)
@@ -162,18 +172,7 @@ class Progress:
         self._look_at_results()
         if self.is_automatic and monotonic() >= self._due_at:
             self._due_at = monotonic() + self._interval
-            self.watch(self.store(self.processed))
-
-    def store(self, offsets: dict[int, int], partitions: Iterable[int] | None = None) -> list[tuple[int, Pending]]:
-        """Begin to store offsets that are not stored yet: of these partitions, or of all."""
-        chosen = offsets if partitions is None else {id_: offsets[id_] for id_ in partitions if id_ in offsets}
-        begun = []
-        for partition, next_offset in chosen.items():
-            if next_offset > self._stored.get(partition, 0):
-                native(self._native.note_processed, partition, next_offset)
-                begun.append((partition, native(self._native.commit, partition, next_offset - 1)))
-                self._stored[partition] = next_offset
-        return begun
+            self.begin_store(self.processed)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Forget partitions that belong to others now, or whose position was changed."""
@@ -186,10 +185,6 @@ class Progress:
         self._stored.pop(partition, None)
         if self._under_way.get(partition) is pending:
             del self._under_way[partition]
-
-    def watch(self, begun: Iterable[tuple[int, Pending]]) -> None:
-        """Look at results later: offsets that turn out not to be stored are stored again."""
-        self._under_way.update(begun)
 
     def _look_at_results(self) -> None:
         for partition, pending in list(self._under_way.items()):
