@@ -283,7 +283,6 @@ async def test_a_revoke_stores_again_what_has_failed(
     assert committing.revoked == [[0]]
 
 
-@pytest.mark.parametrize("committing", [AwaitedConsumer], ids=["asyncio"], indirect=True)
 async def test_a_revoke_is_reacted_to_by_the_read_after_an_interrupted_one(committing: Committing) -> None:
     committing.progress.processed.update(committing.progress.handed_out)
     committing.native.items = [("revoked", [0])]

@@ -122,6 +122,8 @@ class Consumer:
         self._open: tuple[Batch, BatchMessages] | None = None
         self._is_polled = False
         """True if the open batch was handed out as a whole."""
+        self._unfinished: tuple[str, Any] | None = None
+        """Event whose partitions were being stored when the read was interrupted."""
         self._is_closed = False
         self.gaps = self._progress.gaps
         """Messages that were removed before this consumer could read them."""
@@ -232,7 +234,7 @@ class Consumer:
         while True:
             self._progress.store_if_due()
             self._check_open()
-            kind, content = self._progress.take()
+            kind, content = self._unfinished or self._progress.take()
             if kind == "batch":
                 self._progress.begin_batch(content)
                 return content  # type: ignore[no-any-return] # as the native module documents it
@@ -257,7 +259,10 @@ class Consumer:
         if not self._progress.note_event(kind, content):
             return
         if kind == "revoked" and self._progress.is_automatic:
+            # The next read reacts to it again if Ctrl-C ends this wait.
+            self._unfinished = (kind, content)
             self._settle(self._progress.begin_store(self._progress.processed, content))
+            self._unfinished = None
         callback = self._callbacks.get(kind)
         try:
             if callback is not None:
