@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -297,3 +298,19 @@ async def test_a_revoke_is_reacted_to_by_the_read_after_an_interrupted_one(commi
     assert committing.progress.handed_out == committing.progress.processed == {1: 7}
     await committing.read()
     assert committing.revoked == [[0]]
+
+
+@pytest.mark.parametrize("committing", [AwaitedConsumer], ids=["asyncio"], indirect=True)
+async def test_a_failure_of_an_attempt_before_the_latest_moves_nothing_back(committing: Committing) -> None:
+    progress, native = committing.progress, committing.native
+    progress.first[0] = 0
+    ((_, earlier), _) = progress.begin_commit(None)
+    progress.handed_out[0] = 9
+    native.answers[0] = ["succeed"]
+    progress.begin_commit(None)
+    assert native.begun == [(0, 4), (1, 6), (0, 8)]
+    # Another task has waited for it.
+    native.results[0].fail()
+    progress.failed(0, earlier)
+    progress.begin_commit(SimpleNamespace(partition_id=0, offset=6))
+    assert native.begun[3:] == []

@@ -181,10 +181,13 @@ class Progress:
                 offsets.pop(partition, None)
 
     def failed(self, partition: int, pending: Pending) -> None:
-        """Note that storing an offset failed, or is not waited for any more: it is stored again."""
-        self._stored.pop(partition, None)
+        """Note that storing an offset failed, or is not waited for any more: it is stored again.
+
+        An attempt that is not the latest of its partition is ignored: the latest decides.
+        """
         if self._under_way.get(partition) is pending:
             del self._under_way[partition]
+            self._stored.pop(partition, None)
 
     def _look_at_results(self) -> None:
         for partition, pending in list(self._under_way.items()):
