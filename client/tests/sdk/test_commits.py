@@ -314,3 +314,11 @@ async def test_a_failure_of_an_attempt_before_the_latest_moves_nothing_back(comm
     progress.failed(0, earlier)
     progress.begin_commit(SimpleNamespace(partition_id=0, offset=6))
     assert native.begun[3:] == []
+
+
+@pytest.mark.parametrize("committing", [Consumer], ids=["blocking"], indirect=True)
+async def test_a_wait_that_was_too_long_names_the_timeout_of_the_caller(committing: Committing) -> None:
+    with pytest.raises(headrace.DeadlineExceeded, match=r"^not finished within 0\.5 s$"):
+        committing.consumer.commit(timeout=0.5)
+    with pytest.raises(headrace.DeadlineExceeded, match=r"^not finished within 0\.25 s$"):
+        committing.consumer.close(timeout=0.25)

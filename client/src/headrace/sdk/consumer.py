@@ -294,18 +294,20 @@ class Consumer:
         """
         self._check_open()
         self._note_open()
-        until = None if timeout is None else time.monotonic() + timeout
+        began = time.monotonic()
         for partition, pending in self._progress.begin_commit(message):
             try:
-                finished(pending, _left(until))
+                finished(pending, timeout, since=began)
             except BaseException:
                 self._progress.failed(partition, pending)
                 raise
 
-    def _settle(self, begun: list[tuple[int, Pending]], until: float | None = None) -> None:
+    def _settle(
+        self, begun: list[tuple[int, Pending]], timeout: float | None = None, since: float | None = None
+    ) -> None:
         for partition, pending in begun:
             try:
-                finished(pending, _left(until))
+                finished(pending, timeout, since=since)
             except HeadraceError as error:
                 self._progress.failed(partition, pending)
                 _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
@@ -427,10 +429,10 @@ class Consumer:
         self._is_closed = True
         self._note_open()
         self._dead_letters.close()
-        until = None if timeout is None else time.monotonic() + timeout
+        began = time.monotonic()
         if self._progress.is_automatic:
-            self._settle(self._progress.begin_store(self._progress.processed), until)
-        finished(native(self._native.leave), _left(until))
+            self._settle(self._progress.begin_store(self._progress.processed), timeout, began)
+        finished(native(self._native.leave), timeout, since=began)
 
     def __enter__(self) -> Self:
         return self
@@ -439,7 +441,3 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _left(until: float | None) -> float | None:
-    return None if until is None else max(0.0, until - time.monotonic())

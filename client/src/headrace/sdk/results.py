@@ -89,14 +89,20 @@ def _documented(error: BaseException) -> BaseException:
 translate_failures(_documented)
 
 
-def finished(pending: Pending, timeout: float | None = None) -> Any:
+def finished(pending: Pending, timeout: float | None = None, *, since: float | None = None) -> Any:
     """Wait for an operation and return its result.
+
+    Args:
+        pending: The operation.
+        timeout: Seconds to wait; None: as long as it takes.
+        since: Time of `time.monotonic` from which on they count; None: from now on.
 
     Raises:
         DeadlineExceeded: It has not ended in time.
         HeadraceError: It has failed.
     """
-    if not native(pending.wait, timeout):
+    left = timeout if timeout is None or since is None else max(0.0, since + timeout - time.monotonic())
+    if not native(pending.wait, left):
         raise DeadlineExceeded(f"not finished within {timeout} s", retryable=False)
     return value_of(pending)
 
