@@ -146,6 +146,37 @@ async def test_a_group_consumer_goes_on_after_breaks(
     assert len(numbers) <= 500 + 10 * proxy.cuts
 
 
+async def test_a_member_that_comes_back_does_not_move_its_group_back(
+    client: Any, stream: str, proxy: Proxy, flavour: Flavour, url: str
+) -> None:
+    """It has the partition again, and has not noticed yet that another member was further meanwhile."""
+    options = {"group": "g", "heartbeat": 0.1, "batch_messages": 5}
+    async with (
+        asyncio.timeout(LIMIT_SECONDS),
+        flavour.connect(url) as direct,
+        client.consumer(stream, "t", **options, commit="manual") as consumer,
+    ):
+        async with direct.producer(stream, "t") as producer:
+            await producer.send_many([b"%d" % number for number in range(10)])
+        assert (await consumer.poll(timeout=60)).next_offset == 5
+        proxy.accepts = False
+        proxy.cut()
+        numbers: list[int] = []
+        async with direct.consumer(stream, "t", **options) as other:
+            while len(numbers) < 10:
+                batch = await other.poll(timeout=60)
+                numbers += map(int, batch.payloads())
+            await other.commit()
+        proxy.accepts = True
+        while (await direct.group(stream, "t", "g")).members_count == 0:
+            await asyncio.sleep(0.01)
+        for _ in range(20):
+            with pytest.raises(headrace.HeadraceError):
+                await consumer.commit()
+            await asyncio.sleep(0.05)
+        assert (await direct.offset(stream, "t", 0, group="g")).stored_offset == 9
+
+
 async def test_a_consumer_alone_reads_on_without_repeating(client: Any, stream: str, proxy: Proxy) -> None:
     numbers: list[int] = []
     async with asyncio.timeout(LIMIT_SECONDS):

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use headrace_wire::command::GroupPath;
-use headrace_wire::{Command, Consumer as WireConsumer, ConsumerKind, Identifier};
+use headrace_wire::{
+    Command, CommandCode, Consumer as WireConsumer, ConsumerKind, Identifier, Status,
+};
 
 pub use self::effects::{Batch, ConsumerEffect, DataToken, Item, WatchToken};
 use self::partition::Partition;
@@ -226,7 +228,8 @@ impl<C> Consumer<C> {
         self.processed.insert(partition, next_offset);
     }
 
-    /// Store the offset of the last processed message.
+    /// Store the offset of the last processed message. A member that got the partition again is refused if the message is
+    /// of before, and another member has been further.
     pub fn commit(&mut self, partition: u32, offset: u64, token: C) {
         let Some(consumer) = self.config.membership.consumer() else {
             let failure = Failure::Unrepresentable {
@@ -237,6 +240,19 @@ impl<C> Consumer<C> {
                 outcome: Err(failure),
             });
         };
+        if self.is_outdated(partition, offset) {
+            let failure = Failure::Refused {
+                code: CommandCode::StoreConsumerOffset.code(),
+                status: Status::NOT_RESOLVED_CONSUMER,
+                explanation: format!(
+                    "partition {partition} was taken away after offset {offset} was read"
+                ),
+            };
+            return self.effects.push_back(ConsumerEffect::Committed {
+                token,
+                outcome: Err(failure),
+            });
+        }
         let command = Command::StoreConsumerOffset(headrace_wire::command::StoreConsumerOffset {
             path: headrace_wire::command::ConsumerOffsetPath {
                 consumer,
@@ -267,6 +283,17 @@ impl<C> Consumer<C> {
                 outcome: Err(failure),
             }),
         }
+    }
+
+    /// Return whether an offset of a member is of an earlier assignment. The server knows only the present owner, and the
+    /// caller may not have taken [`Item::Lost`] yet.
+    fn is_outdated(&self, partition: u32, offset: u64) -> bool {
+        let is_connected = self.phase != Phase::Disconnected;
+        let next_offset = offset.saturating_add(1);
+        let found = self.partitions.get(&partition);
+        self.is_member()
+            && is_connected
+            && !found.is_some_and(|found| found.may_continue_at(next_offset))
     }
 
     /// End the membership; [`ConsumerEffect::Left`] follows, after the commits in flight.

@@ -332,6 +332,7 @@ impl<C> Consumer<C> {
             }
             Err(failure) => return self.fail(failure),
         };
+        partition.found_stored(stored.unwrap_or(0));
         // What was processed here, and could not be stored, is not read again, unless another member was further.
         let next = stored.into_iter().chain(self.processed.get(&id).copied());
         partition.begin_at(next.max().map_or(self.config.start, Start::Offset));

@@ -27,6 +27,9 @@ pub(super) struct Partition {
     read: Option<u64>,
     /// Offset after the last message whose offset was, or is being, stored.
     pub(super) stored: u64,
+    /// Lowest offset after a message at which the group may be: the stored one of when the partition was assigned, unless
+    /// the caller has chosen a place since. `None` while it is unknown.
+    lowest: Option<u64>,
     /// State as reported by the watch session.
     watched: Option<Watched>,
     /// True if it was reported on the present connection of the watch session.
@@ -64,6 +67,7 @@ impl Partition {
             epoch,
             read: None,
             stored: 0,
+            lowest: None,
             watched: None,
             is_watched: false,
             is_querying: false,
@@ -96,7 +100,19 @@ impl Partition {
     pub(super) fn seek(&mut self, start: Start, epoch: u32) {
         self.epoch = epoch;
         self.is_reading = false;
+        self.lowest = Some(0);
         self.begin_at(start);
+    }
+
+    /// Note the offset after the last message that others have processed.
+    pub(super) fn found_stored(&mut self, next_offset: u64) {
+        self.lowest = Some(next_offset);
+    }
+
+    /// Return whether the group may continue at an offset. A lower one is of an earlier assignment: another member has
+    /// been further since.
+    pub(super) fn may_continue_at(&self, next_offset: u64) -> bool {
+        self.lowest.is_some_and(|lowest| next_offset >= lowest)
     }
 
     /// Continue at the beginning of what a purge has left. A time stays what it is.

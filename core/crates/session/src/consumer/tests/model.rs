@@ -59,6 +59,10 @@ struct Log {
     stored: Option<u64>,
     owner: Option<usize>,
     is_leaving: bool,
+    /// Number of the present ownership.
+    ownership: u32,
+    /// Ownership in which each member last asked for the stored offset.
+    asked_in: [Option<u32>; 2],
     /// Last offset that the owner was sent.
     delivered: Option<u64>,
     processed: BTreeSet<u64>,
@@ -183,6 +187,7 @@ impl World {
             .find(|index| Some(*index) != log.owner);
         log.owner = other.or((0..2).find(joined));
         log.is_leaving = false;
+        log.ownership += 1;
         log.delivered = None;
     }
 
@@ -283,7 +288,9 @@ impl World {
             }
             Command::GetConsumerOffset(path) => {
                 let id = path.partition_id.expect("one is named");
-                let found = self.logs[id as usize].stored;
+                let log = &mut self.logs[id as usize];
+                log.asked_in[index] = Some(log.ownership);
+                let found = log.stored;
                 Ok(found.map_or_else(Bytes::new, |offset| stored(id, offset)))
             }
             Command::StoreConsumerOffset(request) => {
@@ -295,6 +302,11 @@ impl World {
                 let is_processed =
                     (0..=request.offset).all(|offset| log.processed.contains(&offset));
                 assert!(is_processed, "stored is what was processed");
+                // One that was away and came back between two heartbeats has not been noticed.
+                if log.asked_in[index] == Some(log.ownership) {
+                    let is_further = log.stored.is_none_or(|stored| stored <= request.offset);
+                    assert!(is_further, "a group is not moved back");
+                }
                 log.stored = Some(request.offset);
                 self.settle(id);
                 Ok(Bytes::new())

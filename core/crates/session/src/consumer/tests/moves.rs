@@ -282,6 +282,40 @@ fn a_watch_session_that_returns_watches_again() {
 }
 
 #[test]
+fn a_message_of_before_does_not_move_the_group_back() {
+    for (found, is_further) in [(Ok(stored(0, 3)), false), (Ok(stored(0, 9)), true)] {
+        let mut bench = Bench::member(&[0]);
+        bench.report(0, 10);
+        bench.answer("read 0 First", Ok(messages(0, 0..5)));
+        bench.lose();
+        bench.open(2);
+        bench.take_reported();
+        // The server may have assigned the partition, and whether another member was further is not known yet.
+        bench.consumer.commit(0, 4, 1);
+        bench.answer("join", Ok(Bytes::new()));
+        bench.assign(&[0], &[]);
+        bench.consumer.commit(0, 4, 2);
+        bench.answer("offset 0", found);
+        let reported = bench.take_reported();
+        assert_eq!(
+            reported,
+            ["commit 1 failed", "assigned [0]", "commit 2 failed"]
+        );
+        bench.consumer.commit(0, 4, 3);
+        bench.collect();
+        if is_further {
+            assert_eq!(bench.take_reported(), ["commit 3 failed"]);
+            assert!(bench.asked.is_empty(), "nothing is sent");
+            // The caller may choose it.
+            bench.consumer.seek(0, Start::Offset(4));
+            bench.consumer.commit(0, 4, 4);
+        }
+        bench.collect();
+        bench.answer("store 0 4", Ok(Bytes::new()));
+    }
+}
+
+#[test]
 fn leaving_waits_for_commits() {
     let mut bench = Bench::member(&[0]);
     bench.consumer.commit(0, 3, 1);
