@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 import polars
@@ -205,8 +206,10 @@ def test_headers_of_telemetry_are_added(headrace_server: LocalServer, topic: tup
     with headrace.connect(headrace_server.url, options=options) as client:
         with client.producer(*topic) as producer:
             producer.write_arrow(table)
+        found: list[dict[str, Any] | None] = []
         with client.consumer(*topic) as consumer:
-            found = [message.headers for batch in consumer.batches(timeout=1) for message in batch]
+            while len(found) < len(table):
+                found += [message.headers for message in consumer.poll() or ()]
     trace = "/".join(topic)
     assert {frozenset(headers.items()) for headers in found if headers} == {
         frozenset({"own": own, "trace": trace}.items()) for own in ("row", "hook")

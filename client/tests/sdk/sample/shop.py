@@ -89,7 +89,7 @@ def copied(client: Client) -> int:
             client.scan("shop", "orders", columns=["key", "value"]), timeout=10
         )
         with client.consumer("shop", "orders") as consumer:
-            again: Deliveries = producer.write_arrow(consumer.batches(timeout=1))
+            again: Deliveries = producer.write_arrow(consumer.batches(timeout=5))
         with client.consumer("shop", "orders") as consumer:
             for batch in consumer.batches():
                 packed: Deliveries = producer.write_arrow(batch, codec="arrow")
