@@ -47,7 +47,7 @@ async def works(flavour: Flavour, url: str, **options: Any) -> None:
         async with client.producer(name, "t") as producer:
             await (await producer.send(b"x" * 100_000))
         async with client.consumer(name, "t", group="g") as consumer:
-            assert (await consumer.poll(timeout=10)).payloads() == [b"x" * 100_000]
+            assert (await consumer.poll(timeout=60)).payloads() == [b"x" * 100_000]
         await client.delete_stream(name)
 
 
@@ -77,9 +77,12 @@ async def test_an_address_that_does_not_answer_costs_its_time_and_no_more(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"headrace://{USER}@127.0.0.1:{silent.getsockname()[1]},{shared_server.address}"
         began = time.monotonic()
-        async with flavour.connect(url, options=headrace.ClientOptions(connect_timeout=0.3)) as client:
+        # The other address has the same time for its answer, and is tried again on a busy machine.
+        async with flavour.connect(
+            url, options=headrace.ClientOptions(connect_timeout=1, connect_attempts=10)
+        ) as client:
             await client.ping()
-        assert 0.3 <= time.monotonic() - began < 10
+        assert 1 <= time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("scheme", ["headrace+tls", "headrace+wss"])
