@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -80,7 +80,7 @@ async def test_every_wait_can_be_cancelled_and_nothing_is_lost(awaited: headrace
         await consumer.commit()
         assert found == [b"0", b"1", b"2", b"3"]
         await consumer.seek(0, 0)
-        batch = await consumer.poll(timeout=10)
+        batch = await consumer.poll(timeout=60)
         assert batch is not None
         assert batch.payloads() == found
         await consumer.commit()
@@ -99,9 +99,12 @@ async def test_a_cancelled_callback_is_called_again(awaited: headrace.aio.Client
         await may_end.wait()
 
     async with awaited.consumer(stream, "t", on_assigned=on_assigned) as consumer:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await consumer.poll()
+        polling = asyncio.ensure_future(consumer.poll())
+        while not calls:
+            await asyncio.sleep(0.01)
+        polling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await polling
         may_end.set()
         assert await consumer.poll(timeout=0.2) is None
     assert calls == [[0, 1], [0, 1]]
@@ -139,7 +142,8 @@ def test_many_threads_share_a_producer_and_a_client(blocking: headrace.Client, s
 
 def test_a_flush_ends_while_other_threads_send(blocking: headrace.Client, stream: str) -> None:
     has_ended = threading.Event()
-    with blocking.producer(stream, "t", linger=0, batch_messages=10) as producer:
+    # A flush waits for what is in the buffer: on a busy machine, that would be much.
+    with blocking.producer(stream, "t", linger=0, batch_messages=10, buffer_bytes=100_000) as producer:
 
         def send() -> None:
             while not has_ended.is_set():
@@ -149,10 +153,16 @@ def test_a_flush_ends_while_other_threads_send(blocking: headrace.Client, stream
         sender.start()
         try:
             for _ in range(3):
-                producer.flush(timeout=30)
+                producer.flush(timeout=60)
         finally:
             has_ended.set()
             sender.join()
+
+
+def begin(timer: threading.Timer, wait: Callable[[], object]) -> None:
+    """Start a timer and wait: on a busy machine, it may be over before the wait has begun."""
+    timer.start()
+    wait()
 
 
 def test_an_interrupt_ends_a_wait(blocking: headrace.Client, stream: str) -> None:
@@ -161,14 +171,13 @@ def test_an_interrupt_ends_a_wait(blocking: headrace.Client, stream: str) -> Non
         delivery = producer.send(b"x")
         for wait in (lambda: delivery.result(60), lambda: consumer.poll(60), lambda: next(iter(consumer))):
             timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-            timer.start()
             began = time.monotonic()
             with pytest.raises(KeyboardInterrupt):
-                wait()
-            assert time.monotonic() - began < 10
+                begin(timer, wait)
+            assert time.monotonic() - began < 50
             timer.join()
-        producer.flush(timeout=10)
-        batch = consumer.poll(timeout=10)
+        producer.flush(timeout=60)
+        batch = consumer.poll(timeout=60)
         assert batch is not None
         assert batch.payloads() == [b"x"]
 
@@ -213,20 +222,20 @@ def test_closing_ends_the_waits_of_other_threads(blocking: headrace.Client, stre
             time.sleep(0.01)
         consumer.close()
         with pytest.raises(headrace.ClientClosed):
-            waiting.result(10)
+            waiting.result(60)
     producer = blocking.producer(stream, "t", linger=600)
     delivery = producer.send(b"x")
     with ThreadPoolExecutor(2) as pool:
         results = [pool.submit(delivery.result), pool.submit(producer.flush)]
         producer.close()
-        assert results[0].result(10).partition_id in {0, 1}
-        assert results[1].result(10) is None
+        assert results[0].result(60).partition_id in {0, 1}
+        assert results[1].result(60) is None
 
 
 async def test_closing_ends_the_waits_of_other_tasks(awaited: headrace.aio.Client, stream: str) -> None:
     consumer = awaited.consumer(stream, "t", group="g")
     waiting = asyncio.ensure_future(consumer.poll())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not consumer.assignment:
             await asyncio.sleep(0.01)
         await consumer.close()
@@ -255,7 +264,7 @@ def test_a_full_buffer_is_refused_or_waited_for(tmp_path: Path) -> None:
                     producer.send(b"x" * 1000, timeout=0.2)
                 with pytest.raises(headrace.BufferFull):
                     producer.send_many([b"x" * 1000] * 10, timeout=0.2)
-                assert 0.4 <= time.monotonic() - began < 10
+                assert 0.4 <= time.monotonic() - began < 60
                 with pytest.raises(headrace.DeadlineExceeded):
                     producer.flush(timeout=0.1)
                 with ThreadPoolExecutor(1) as pool:
