@@ -7,13 +7,14 @@ import re
 import subprocess
 import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pyte
 import pytest
 from command_shell import PROGRAM, Shell
-from pexpect import fdpexpect
+from pexpect import TIMEOUT, fdpexpect
 
 from headrace.embedded import Server
 
@@ -39,17 +40,26 @@ class Terminal:
         )
         os.close(of_shell)
         self._own = own
-        self._shell = fdpexpect.fdspawn(own, encoding="utf-8", timeout=60)
+        self._shell = fdpexpect.fdspawn(own, encoding="utf-8")
         self.until(PROMPT)
 
-    def until(self, text: str) -> str:
+    def until(self, text: str, seconds: float = 60) -> str:
         """Wait for a text, and return what came before it."""
-        self._shell.expect_exact(text)
+        self._shell.expect_exact(text, timeout=seconds)
         self._stream.feed(self._shell.before + self._shell.after)
         return str(self._shell.before)
 
     def type(self, text: str) -> None:
         self._shell.send(text)
+
+    def complete(self, typed: str, completed: str) -> None:
+        """Type the beginning of a command line, and Tab until the rest is there: a slow server is given up."""
+        self.type(typed)
+        while True:
+            self.type("\t")
+            with suppress(TIMEOUT):
+                self.until(completed, seconds=20)
+                return
 
     def run(self, command: str) -> str:
         """Type a command, and return what it printed, without colours."""
@@ -174,11 +184,9 @@ def test_a_password_is_asked_and_not_shown(terminal: Terminal, headrace: Shell) 
 def test_completion_in_a_shell(terminal: Terminal, topic: tuple[str, str]) -> None:
     """A tab completes a command, a stream, and a topic, which come from the server."""
     terminal.run("headrace completion bash > completion && source completion")
-    terminal.type(f"headrace top\tli\t{topic[0][:8]}\t")
-    terminal.until(f"headrace topic list {topic[0]}")
+    terminal.complete(f"headrace top\tli\t{topic[0][:8]}", f"headrace topic list {topic[0]}")
     assert "partitions" in terminal.run("")
-    terminal.type(f"headrace poll {topic[0]} \t")
-    terminal.until(f"{topic[0]} t")
+    terminal.complete(f"headrace poll {topic[0]} ", f"{topic[0]} t")
     terminal.run("")
 
 
