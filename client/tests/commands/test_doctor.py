@@ -16,10 +16,14 @@ from headrace.cli.diagnosis import machine
 
 
 def test_a_server_is_examined(headrace: Shell, tmp_path: Path) -> None:
-    result = headrace.run("doctor", "--data", str(tmp_path / "new"), "--json")
-    found = json.loads(result.stdout)
+    # A pause between the answer of the server and the look at the own clock makes it a wrong one: ask again then.
+    for _ in range(20):
+        result = headrace.run("doctor", "--data", str(tmp_path / "new"), "--json")
+        found = json.loads(result.stdout)
+        verdicts = {check["check"]: check["verdict"] for check in found}
+        if verdicts.get("clock of the server") == "ok":
+            break
     jsonschema_rs.validate(schemas.schema("doctor"), found)
-    verdicts = {check["check"]: check["verdict"] for check in found}
     assert verdicts["headrace"] == verdicts["python"] == verdicts["server"] == verdicts["login"] == "ok"
     assert verdicts["clock of the server"] == "ok"
     assert all(check["advice"] for check in found if check["verdict"] != "ok")
