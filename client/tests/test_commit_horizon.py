@@ -39,7 +39,7 @@ async def looks(replica, stages_count, times):
         return stages_count
 
     task = asyncio.create_task(pass_horizon(replica, count, Horizon(passed.append), check_seconds=0.001))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while looked < times:
             await asyncio.sleep(0.001)
     task.cancel()

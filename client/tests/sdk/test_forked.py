@@ -85,10 +85,10 @@ def test_what_belongs_to_the_parent_is_refused(client: headrace.Client, request:
         own()
 
     in_child(work)
-    assert delivery.result(10).offset == 0
-    assert [count for _, count in deliveries.result(10)] == [2]
+    assert delivery.result(60).offset == 0
+    assert [count for _, count in deliveries.result(60)] == [2]
     # The child's own message may have followed at once.
-    assert [message.payload for message in consumer.poll(10) or ()][:3] == [b"1", b"2", b"3"]
+    assert [message.payload for message in consumer.poll(60) or ()][:3] == [b"1", b"2", b"3"]
     consumer.close()
     producer.close()
 

@@ -51,7 +51,7 @@ def test_rest_of_a_batch_is_not_returned_after_the_position_was_changed(consumer
     consumer.seek(0, headrace.at_offset(7))
     assert next(messages).payload == MESSAGES[7]
     consumer.seek(0, "first")
-    batch = consumer.poll(timeout=10)
+    batch = consumer.poll(timeout=60)
     assert batch is not None
     assert batch.payloads() == MESSAGES[:4]
     assert next(messages).payload == MESSAGES[4]
@@ -87,12 +87,12 @@ def test_an_iterator_that_waits_is_not_entered_twice(client: headrace.Client) ->
         found: list[bytes] = []
         thread = threading.Thread(target=lambda: found.append(next(messages).payload))
         thread.start()
-        assert assigned.wait(10)
+        assert assigned.wait(60)
         with pytest.raises(RuntimeError):
             next(messages)
         with client.producer("iteration", "late") as producer:
             producer.send(b"late")
-        thread.join(10)
+        thread.join(60)
         assert found == [b"late"]
 
 

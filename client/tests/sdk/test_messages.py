@@ -27,7 +27,7 @@ def producer(client: headrace.Client) -> Iterator[headrace.Producer]:
 
 
 def stored(client: headrace.Client, producer: headrace.Producer, **message: Any) -> headrace.Message:
-    place = producer.send(b"payload", **message).result(10)
+    place = producer.send(b"payload", **message).result(60)
     assert place.offset is not None
     (found,) = client.read("messages", "t", start=place.offset, count=1)
     return found
@@ -214,4 +214,4 @@ def test_a_message_is_handed_over_without_python(producer: headrace.Producer, mo
     monkeypatch.setattr(type(producer), "_send_in_python", None)
     delivery = producer.send(b"payload", key="k", headers={"name": 1})
     assert isinstance(delivery, headrace.Delivery)
-    assert delivery.result(10).partition_id == 0
+    assert delivery.result(60).partition_id == 0

@@ -32,9 +32,9 @@ def test_a_restart_keeps_address_and_messages() -> None:
     with LocalServer() as server, headrace.connect(server.url) as client:
         stream, topic = server.fresh_topic()
         with client.producer(stream, topic) as producer:
-            producer.send(b"before").result(10)
+            producer.send(b"before").result(60)
             server.restart()
-            assert producer.send(b"after").result(10).offset == 1
+            assert producer.send(b"after").result(60).offset == 1
         assert [message.payload for message in client.read(stream, topic)] == [b"before", b"after"]
 
 
@@ -43,15 +43,15 @@ def test_lost_answers_leave_a_message_uncertain(headrace_server: LocalServer) ->
     with FaultyNetwork(headrace_server.address) as network:
         url = headrace_server.url_of(network.address)
         with headrace.connect(url) as client, client.producer(stream, topic) as producer:
-            producer.send(b"first").result(10)
+            producer.send(b"first").result(60)
             network.lose_answers()
             delivery = producer.send(b"second")
             _wait_for(lambda: headrace_server.client.topic(stream, topic).messages_count == 2)
             network.heal()
             with pytest.raises(headrace.OutcomeUnknown) as raised:
-                delivery.result(10)
+                delivery.result(60)
             assert not raised.value.retryable
-            assert producer.send(b"third").result(10).offset == 2
+            assert producer.send(b"third").result(60).offset == 2
 
 
 def test_a_wait_that_ends_early_is_not_to_be_repeated(headrace_server: LocalServer) -> None:
@@ -67,7 +67,7 @@ def test_a_wait_that_ends_early_is_not_to_be_repeated(headrace_server: LocalServ
                     delivery.result(0)
                 assert not raised.value.retryable, "the message is still being sent"
             network.heal()
-            producer.flush(10)
+            producer.flush(60)
     assert headrace_server.client.topic(stream, topic).messages_count == 2
 
 
@@ -84,8 +84,8 @@ def test_a_parted_network_heals(headrace_server: LocalServer) -> None:
             network.part()
             delivery = producer.send(b"waits")
             network.heal()
-            assert delivery.result(10).offset in {0, 1}
-            batch = consumer.poll(10)
+            assert delivery.result(60).offset in {0, 1}
+            batch = consumer.poll(60)
             assert batch is not None
             assert set(batch.payloads()) == {b"waits"}
 
@@ -94,22 +94,25 @@ def test_data_is_cut_in_the_middle_of_a_batch(headrace_server: LocalServer) -> N
     stream, topic = headrace_server.fresh_topic()
     with FaultyNetwork(headrace_server.address) as network:
         url = headrace_server.url_of(network.address)
-        # Messages of a slow machine share a batch, too.
-        with headrace.connect(url) as client, client.producer(stream, topic, linger=5) as producer:
+        with (
+            headrace.connect(url) as client,
+            # Messages share a batch, however long they take: it is sent when it has all of them.
+            client.producer(stream, topic, linger=600, batch_messages=100) as producer,
+        ):
             producer.send(b"first")
-            producer.flush(10)
+            producer.flush(60)
             network.cut_after(1000)
             deliveries = [producer.send(bytes(100), partition=0) for _ in range(100)]
             outcomes: set[object] = set()
             for delivery in deliveries:
                 try:
-                    outcomes.add(delivery.result(20).partition_id)
+                    outcomes.add(delivery.result(60).partition_id)
                 except headrace.OutcomeUnknown as error:
                     outcomes.add(type(error))
             assert len(outcomes) == 1, "a batch is stored as a whole, or not at all"
 
 
-def _wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def _wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until
