@@ -92,6 +92,8 @@ async def test_a_caller_who_has_gone_leaves_nothing_behind():
     [
         (b"{", {}, 400),
         (b"\xff", {}, 400),
+        (b'"\xff"', {}, 400),
+        (b"[" * 1024, {}, 400),
         (b"[]", {}, 200),
         (b"x" * 2000, {}, 413),
         (b"{}", {"Authorization": "Bearer wrong"}, 401),

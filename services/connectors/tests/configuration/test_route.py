@@ -21,7 +21,7 @@ class Mappings:
     def __init__(self) -> None:
         self.topic: str | None = "one"
         self.tag: str | None = '"1"'
-        self.body: str | None = None
+        self.body: bytes | None = None
         self.statuses: list[int] = []
         self.asked = asyncio.Event()
 
@@ -32,14 +32,14 @@ class Mappings:
         elif self.tag is not None and request.headers.get("If-None-Match") == self.tag:
             response = web.Response(status=304, headers=headers)
         elif self.body is not None:
-            response = web.Response(text=self.body, headers=headers)
+            response = web.Response(body=self.body, headers=headers)
         else:
             response = web.json_response({"a": {"stream": "s", "topic": self.topic}}, headers=headers)
         self.statuses.append(response.status)
         self.asked.set()
         return response
 
-    def become(self, topic: str | None, tag: str | None, body: str | None = None) -> None:
+    def become(self, topic: str | None, tag: str | None, body: bytes | None = None) -> None:
         self.topic, self.tag, self.body = topic, tag, body
         self.statuses.clear()
 
@@ -121,10 +121,15 @@ async def test_a_batch_is_never_split(route: Callable[..., Any], mappings: Mappi
 
 @pytest.mark.parametrize(
     ("topic", "body", "error"),
-    [(None, None, "answered 500: broken"), ("x", "{", "is not a mapping"), ("x", "{}", "is an empty mapping")],
+    [
+        (None, None, "answered 500: broken"),
+        ("x", b"{", "is not a mapping"),
+        ("x", b'{"\xff": 1}', "is not a mapping"),
+        ("x", b"{}", "is an empty mapping"),
+    ],
 )
 async def test_a_failed_reading_keeps_the_old_one(
-    route: Callable[..., Any], mappings: Mappings, topic: str | None, body: str | None, error: str
+    route: Callable[..., Any], mappings: Mappings, topic: str | None, body: bytes | None, error: str
 ) -> None:
     """CON-32: the status has the reason until it can be read again."""
     found = await route(reload_interval="100 ms")
@@ -151,6 +156,12 @@ async def test_a_server_without_etags(route: Callable[..., Any], mappings: Mappi
     mappings.become("one", None)
     await mappings.asked_again()
     assert routed(found) == [("one", first)]
+
+
+async def test_a_payload_that_is_not_json_has_no_destination(route: Callable[..., Any]) -> None:
+    found = await route()
+    for payload in (b'"\xff"', b"[" * 2000):
+        assert found.apply(Record(payload)).destination is None
 
 
 async def test_headers_of_the_source_stay(route: Callable[..., Any]) -> None:

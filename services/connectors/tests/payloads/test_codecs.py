@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import math
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from headrace_connectors.codecs.arrow import ArrowCodec
 from headrace_connectors.codecs.avro import AvroCodec, AvroSettings
+from headrace_connectors.codecs.plain import JsonCodec
 from headrace_connectors.codecs.protobuf import ProtobufCodec, ProtobufSettings
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
 from headrace_settings import SettingsError
@@ -32,6 +34,7 @@ AVRO = {
         {"name": "raw", "type": "bytes"},
     ],
 }
+DEEP = functools.reduce(lambda value, _: [value], range(2000), [])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
@@ -163,6 +166,9 @@ def test_damaged_bytes_do_no_harm(avro, protobuf, data):
         ("avro", b"", "the payload is not of the Avro schema"),
         ("protobuf", {"id": "x"}, "the payload is no shop.Order"),
         ("protobuf", {"more": 1}, "the payload is no shop.Order"),
+        ("protobuf", {"prices": [10**400]}, "the payload is no shop.Order"),
+        ("protobuf", {"prices": DEEP}, "the payload is no shop.Order"),
+        ("json", DEEP, "the payload has no form in JSON"),
         ("protobuf", [1], "the payload is no shop.Order"),
         ("protobuf", {"id": object()}, "the payload is no shop.Order"),
         ("protobuf", b"\xff", "the payload is no shop.Order"),
@@ -172,9 +178,15 @@ def test_damaged_bytes_do_no_harm(avro, protobuf, data):
     ],
 )
 def test_payloads_that_are_refused(request, name, payload, message):
-    codec = arrow if name == "arrow" else request.getfixturevalue(name)
+    codec = {"arrow": arrow, "json": JsonCodec(Settings())}.get(name) or request.getfixturevalue(name)
     with pytest.raises(InvalidRecord, match=message):
         codec.encode(payload)
+
+
+@pytest.mark.parametrize("encoded", [b"{", b'"\xff"', b"[" * 2000, b"1e400", b"1" * 5000])
+def test_bytes_that_are_not_json(encoded):
+    with pytest.raises(InvalidRecord, match="the payload is not JSON"):
+        JsonCodec(Settings()).decode(encoded)
 
 
 def test_bytes_after_the_value_are_refused(avro):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import hmac
 import json
@@ -18,6 +19,7 @@ from headrace_connectors.routing.paths import MISSING, value_at
 from headrace_settings import SettingsError
 
 KEY = "0123456789abcdef"
+DEEP = functools.reduce(lambda value, _: [value], range(2000), [])
 SOURCE = '[sources.a]\nplugin = "random"\nstream = "s"\ntopic = "t"\n'
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 VALUES = st.recursive(
@@ -100,6 +102,9 @@ def test_a_hash_is_the_same_for_equal_values_and_needs_the_key():
         ("delete_fields", {"fields": ["a"]}, [1], "the payload is a list, and has no fields"),
         ("rename_fields", {"fields": {"a": "b.c"}}, {"a": 1, "b": 2}, "b.c cannot be set"),
         ("filter_fields", {"fields": ["a"]}, b"{", "the payload is not JSON"),
+        ("filter_fields", {"fields": ["a"]}, b'"\xff"', "the payload is not JSON"),
+        ("filter_fields", {"fields": ["a"]}, b"[" * 2000, "the payload is not JSON"),
+        ("mask_fields", {"hash": ["a"], "key": KEY}, {"a": DEEP}, "has no form in JSON"),
         ("mask_fields", {"redact": ["a.b"]}, {"a": [{"b": "secret"}]}, "there is a list on the path"),
         ("split", {}, {"a": 1}, "the payload is a dict, not a list"),
         ("split", {"field": "a.b"}, {"a": {}}, "a.b is missing, not a list"),

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
+from headrace_connectors.json_errors import NO_FORM_IN_JSON, NOT_JSON
 
 
 class JsonCodec(Codec):
@@ -24,14 +25,14 @@ class JsonCodec(Codec):
             return payload
         try:
             return self._encoder.encode(payload)
-        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        except NO_FORM_IN_JSON as error:
             raise InvalidRecord(f"the payload has no form in JSON: {error}") from error
 
     def decode(self, encoded: bytes) -> Any:
         """Return the value."""
         try:
             return self._decoder.decode(encoded)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             raise InvalidRecord(f"the payload is not JSON: {error}") from error
 
 

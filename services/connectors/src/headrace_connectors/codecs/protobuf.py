@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from pydantic import model_validator
 
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
+from headrace_connectors.json_errors import NO_FORM_IN_JSON
 
 _NATIVE: Final = (str, int, float, bool, type(None))
 
@@ -91,7 +92,7 @@ class ProtobufCodec(Codec):
         try:
             plain = msgspec.to_builtins(payload, builtin_types=_NATIVE)
             return json_format.ParseDict(plain, self._kind()).SerializeToString(deterministic=True)
-        except (json_format.Error, EncodeError, TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+        except (*NO_FORM_IN_JSON, json_format.Error, EncodeError, AttributeError) as error:
             raise InvalidRecord(f"the payload is no {self._name}: {error}") from error
 
     def decode(self, encoded: bytes) -> Any:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from headrace_chassis.directories import make_directory, replace_file
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.versions import Family
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class SeenTables:
             found = msgspec.json.decode(self._path.read_bytes(), type=_File)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             _log.warning("%s cannot be read, and is replaced: %s", self._path, error)
             return None
         return found.tables if found.format == _FORMAT else None

@@ -12,6 +12,7 @@ import msgspec
 from headrace_chassis.directories import make_directory, replace_file
 from headrace_connectors.configuration.errors import ChangedMeanwhile, TooLarge
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.leases.ledger import encode_change
 from headrace_connectors.leases.member import GroupMember
 from headrace_connectors.versions import FAMILIES, Family, LogChange, VersionLog
@@ -177,7 +178,7 @@ def _read(path: Path) -> VersionLog:
         if found != _FORMAT:
             raise ConnectorError(f"{path} has format {found}, this release reads format {_FORMAT}: use the newer one")
         return msgspec.json.decode(msgspec.json.decode(encoded, type=_File).log, type=VersionLog)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise ConnectorError(
             f"{path} cannot be read: {error}; move it away deliberately to continue with the pipeline file"
         ) from error

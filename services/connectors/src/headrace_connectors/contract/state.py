@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headrace_connectors.contract.errors import ConnectorError, StateVersionMismatch
+from headrace_connectors.json_errors import NOT_JSON
 
 State = TypeVar("State")
 
@@ -50,7 +51,7 @@ def decode_state(encoded: bytes, version: int, kind: type[State]) -> State:
         if envelope.version != version:
             raise StateVersionMismatch(envelope.version, version)
         return msgspec.json.decode(envelope.state, type=kind)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise ConnectorError(
             f"the stored state cannot be read: {error}; remove it deliberately to start over"
         ) from error

@@ -31,6 +31,7 @@ from headrace_connectors.http.models import (
     ValidAnswer,
     VersionsAnswer,
 )
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.versions import Author, Family, Kind, VersionLog
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -286,7 +287,7 @@ async def _body(request: web.Request, kind: Any) -> Any:
         return msgspec.json.decode(encoded or b"{}", type=kind)
     except msgspec.ValidationError as error:
         raise web.HTTPUnprocessableEntity(text=f"the body has not the expected form: {error}") from error
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise web.HTTPBadRequest(text=f"the body is not JSON: {error}") from error
 
 

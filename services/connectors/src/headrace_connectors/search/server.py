@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, Settings, Unavailable
 from headrace_connectors.http_client import not_reached, passes, pause_of, trusting
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_settings import Duration, Secret
 
 _SHOWN_CHARACTERS: Final = 300
@@ -129,5 +130,5 @@ class SearchServer:
 def _decoded(encoded: bytes) -> Any:
     try:
         return msgspec.json.decode(encoded)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return encoded.decode(errors="replace")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from headrace_connectors.contract import InvalidRecord, Received
+from headrace_connectors.json_errors import NO_FORM_IN_JSON
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
 
@@ -20,7 +21,7 @@ def json_text(column: str, value: Any) -> str:
     """
     try:
         return _ENCODER.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+    except NO_FORM_IN_JSON as error:
         raise InvalidRecord(f"{column} has no form in JSON: {error}") from error
 
 
@@ -34,7 +35,7 @@ def encoded(messages: Sequence[Received], value_of: Callable[[Received], Any]) -
     for index, message in enumerate(messages):
         try:
             values.append(_ENCODER.encode(value_of(message)))
-        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        except NO_FORM_IN_JSON as error:
             raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error
     return values
 

@@ -11,6 +11,7 @@ from aiohttp import web
 from pydantic import model_validator
 
 from headrace_connectors.contract import Record, Settings, stable_id
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address, Secret
@@ -67,7 +68,7 @@ class Webhook(HttpEndpoint):
         """Return a record for each value of JSON."""
         try:
             return _records(body, http.content_type, http.headers.get("Idempotency-Key"))
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             raise RequestRefused(400, f"the body is not JSON: {error}") from error
 
     def stored(self, count: int) -> web.Response:

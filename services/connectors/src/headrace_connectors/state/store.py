@@ -12,6 +12,7 @@ import msgspec
 
 from headrace_chassis.directories import locked, make_directory, replace_file
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.json_errors import NOT_JSON
 
 _FORMAT: Final = 1
 
@@ -84,7 +85,7 @@ class StateStore:
             return None
         try:
             stored = msgspec.json.decode(encoded, type=_File)
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             raise ConnectorError(f"{path} cannot be read: {error}; remove it deliberately to start over") from error
         if stored.format != _FORMAT:
             raise ConnectorError(f"{path} has format {stored.format}, this release reads format {_FORMAT}")

@@ -8,6 +8,7 @@ import msgspec
 
 from headrace.sdk.stages import Stage
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.json_errors import NOT_JSON
 
 _VERSION: Final = 1
 _NO_STATE: Final = b"null"
@@ -78,7 +79,7 @@ class Progress(msgspec.Struct, omit_defaults=True):
         """
         try:
             progress = msgspec.json.decode(encoded, type=cls)
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             raise ConnectorError(
                 f"the progress of the delivery cannot be read: {error}; remove the state deliberately to start over"
             ) from error
@@ -114,7 +115,7 @@ class Stored(NamedTuple):
             return cls(None)
         try:
             saved = msgspec.json.decode(encoded, type=_Saved)
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             return cls(encoded)
         state = bytes(saved.source)
         return cls(None if state == _NO_STATE else state, bytes(saved.delivery))

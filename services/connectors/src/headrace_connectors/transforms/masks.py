@@ -12,6 +12,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import InvalidRecord, Record, Settings, Transform
+from headrace_connectors.json_errors import NO_FORM_IN_JSON
 from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path
 from headrace_connectors.transforms.payloads import object_of, placed, with_payload
 from headrace_settings import Between, Secret
@@ -99,7 +100,7 @@ def _text(value: Any) -> str:
         return value
     try:
         return _ENCODER.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+    except NO_FORM_IN_JSON as error:
         raise InvalidRecord(f"a value that is to be masked has no form in JSON: {error}") from error
 
 

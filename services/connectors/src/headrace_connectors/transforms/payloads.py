@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headrace_connectors.contract import InvalidRecord, Record
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.routing.paths import with_value
 
 
@@ -33,7 +34,7 @@ def decoded(record: Record) -> Any:
         return record.payload
     try:
         return msgspec.json.decode(record.payload)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise InvalidRecord(f"the payload is not JSON, and has no fields: {error}") from error
 
 

@@ -14,6 +14,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from headrace_connectors.contract import ConnectorError, Destination, Record, Settings, Transform
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.pipeline_file.models import TableDestination
 from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
 from headrace_settings import Between, Duration, Secret
@@ -147,7 +148,7 @@ class Route(Transform):
             return None
         try:
             entries = msgspec.json.decode(encoded, type=dict[str, _Entry])
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             raise MappingUnavailable(
                 f'{url} is not a mapping: {error}; it has the form {{"value": {{"stream": "...", "topic": "..."}}}}'
             ) from error
@@ -213,5 +214,5 @@ def _decoded(payload: Any) -> Any:
         return payload
     try:
         return msgspec.json.decode(payload)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return MISSING

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from headrace_connectors.contract import InvalidRecord, Received
+from headrace_connectors.json_errors import NO_FORM_IN_JSON
 from headrace_connectors.routing.paths import MISSING, value_at
 
 ColumnType = Literal["bool", "int64", "float64", "string", "date", "timestamp", "json"]
@@ -76,5 +77,5 @@ class TableShape:
     def _text(self, payload: Any, index: int) -> str:
         try:
             return self._encoder.encode(payload).decode()
-        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        except NO_FORM_IN_JSON as error:
             raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from headrace_chassis.directories import locked, make_directory, replace_file, sync_directory
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sinks.parquet.columns import OFFSET
 from headrace_connectors.sinks.parquet.tables import is_table_name
 
@@ -192,7 +193,7 @@ Content = TypeVar("Content", Manifest, Part)
 def _decoded(path: Path, encoded: bytes, kind: type[Content]) -> Content:
     try:
         content = msgspec.json.decode(encoded, type=kind)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise ConnectorError(f"{path} is no manifest: {error}; restore it, or move the directory away") from error
     if content.format not in _FORMATS_READ:
         raise ConnectorError(

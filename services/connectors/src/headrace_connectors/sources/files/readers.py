@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from headrace_connectors.contract import Record, stable_id
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.files.followed import Entry, OpenFile
 from headrace_connectors.sources.files.lines import Line, LineShape
 from headrace_connectors.sources.files.settings import ColumnKind, CsvSettings, FilesSettings
@@ -107,7 +108,7 @@ class LineReader(Reader):
             return
         try:
             payload = self._payload(line)
-        except (UnicodeError, msgspec.MsgspecError) as error:
+        except NOT_JSON as error:
             records.append(_record(line.data, entry, entry.line, nonce, line, self._problem(error)))
             return
         if payload is not None:

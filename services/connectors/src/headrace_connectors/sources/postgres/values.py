@@ -14,6 +14,8 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import Format
 
+from headrace_connectors.json_errors import NOT_JSON
+
 # Types that payloads may have; what PostgreSQL has beyond them, such as addresses and ranges, is passed on as text.
 _PLAIN: Final = (
     bool,
@@ -90,7 +92,11 @@ def _boolean(text: str) -> bool:
 
 
 def _json(text: str) -> Any:
-    return msgspec.json.decode(text)
+    # A column `json` keeps whatever text it was given, such as half a character, or a number that no double can have.
+    try:
+        return msgspec.json.decode(text)
+    except NOT_JSON:
+        return text
 
 
 def _number(text: str) -> float | str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.influxdb.line_protocol import Point
 from headrace_connectors.sources.influxdb.query.server import InfluxServer, Points
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
@@ -108,7 +109,7 @@ class InfluxQl:
     def _decoded(self, line: bytes) -> _Part:
         try:
             return self._decoder.decode(line)
-        except msgspec.MsgspecError as error:
+        except NOT_JSON as error:
             raise Unavailable(f"the answer is not that of InfluxDB 1: {error}; correct settings.url") from error
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.http_client import not_reached, passes, pause_of, trusting
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.influxdb.line_protocol import FieldValue, Point
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
 
@@ -139,7 +140,7 @@ class InfluxServer:
 
 def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> ConnectorError:
     text = body.decode(errors="replace")
-    with contextlib.suppress(msgspec.MsgspecError):
+    with contextlib.suppress(*NOT_JSON):
         document = msgspec.json.decode(body)
         if isinstance(document, dict):
             # Version 1 has `error`, version 2 `message`.
