@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 from collections.abc import Mapping
@@ -36,6 +37,14 @@ def pause_of(headers: Mapping[str, str]) -> float | None:
         # Without a zone, and with -0000, the date has none in Python.
         return max(0.0, (time.replace(tzinfo=time.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     return None
+
+
+async def beginning(body: aiohttp.StreamReader, bytes_max: int) -> bytes:
+    """Return a body, or its first bytes if it has more. `StreamReader.read` ends with what has arrived so far."""
+    try:
+        return await body.readexactly(bytes_max)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
 
 
 def not_reached(url: str, error: Exception) -> Unavailable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -156,6 +157,20 @@ async def test_a_server_without_etags(route: Callable[..., Any], mappings: Mappi
     mappings.become("one", None)
     await mappings.asked_again()
     assert routed(found) == [("one", first)]
+
+
+async def test_a_large_mapping_is_read_to_its_end(
+    route: Callable[..., Any], mappings: Mappings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CON-3: it does not arrive at once."""
+    entries = {f"k{number}": {"stream": "s", "topic": "t"} for number in range(30_000)}
+    mappings.body = json.dumps({**entries, "a": {"stream": "s", "topic": "last"}}).encode()
+    assert routed(await route()) == [("last", None)]
+    monkeypatch.setattr("headrace_connectors.transforms.route._BODY_BYTES_MAX", len(mappings.body))
+    assert routed(await route()) == [("last", None)]
+    mappings.body += b" "
+    with pytest.raises(MappingUnavailable, match=f"has more than {len(mappings.body) - 1} bytes"):
+        await route()
 
 
 async def test_a_payload_that_is_not_json_has_no_destination(route: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from headrace_connectors.contract import ConnectorError, Destination, Record, Settings, Transform
+from headrace_connectors.http_client import beginning
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.pipeline_file.models import TableDestination
 from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
@@ -170,7 +171,7 @@ class Route(Transform):
             ):
                 if response.status == 304 and tag is not None:
                     return None
-                body = await response.content.read(_BODY_BYTES_MAX + 1)
+                body = await beginning(response.content, _BODY_BYTES_MAX + 1)
                 if response.status != 200:
                     text = body[:200].decode(errors="replace")
                     raise MappingUnavailable(f"{settings.mapping_url} answered {response.status}: {text}")
