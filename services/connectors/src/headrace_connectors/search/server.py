@@ -48,6 +48,19 @@ class Answer(msgspec.Struct):
     status: int
     document: Any
 
+    def part(self, name: str) -> Any:
+        """Return a part of the document of an answer that refuses nothing.
+
+        Raises:
+            Unavailable: There is no such part: something else than the server has answered, such as a proxy.
+        """
+        if not isinstance(self.document, dict) or name not in self.document:
+            raise Unavailable(
+                f"the answer has no {name}, as those of the server have: {self.reason}; correct settings.url, or the "
+                "proxy before it"
+            )
+        return self.document[name]
+
     @property
     def reason(self) -> str:
         """Reason of a refusal."""

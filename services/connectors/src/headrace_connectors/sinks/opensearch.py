@@ -185,7 +185,7 @@ class OpenSearchSink(Sink):
         if answer.status != 200:
             raise ConnectorError(f"the server refuses the request with {answer.status}: {answer.reason}")
         busy: str | None = None
-        for document, item in zip(part, answer.document["items"], strict=True):
+        for document, item in zip(part, answer.part("items"), strict=True):
             (outcome,) = item.values()
             status, error = outcome["status"], outcome.get("error")
             # With `create`, a document that is there already is one that was stored before.

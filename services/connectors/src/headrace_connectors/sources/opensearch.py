@@ -96,11 +96,12 @@ class OpenSearchSource(Source):
         if answer.status == 404:
             raise ConnectorError(f"there is no index {settings.index}: create it, or correct settings.index")
         self._check(answer.status, answer.reason)
-        if settings.cursor_field not in answer.document["fields"]:
+        fields = answer.part("fields")
+        if settings.cursor_field not in fields:
             raise Unavailable(
                 f"{settings.index} has no field {settings.cursor_field} yet: correct cursor_field if it never has"
             )
-        self._types = frozenset(answer.document["fields"][settings.cursor_field])
+        self._types = frozenset(fields[settings.cursor_field])
 
     async def poll(self) -> Batch | None:
         """Return the documents after the last commit."""
@@ -208,7 +209,7 @@ class OpenSearchSource(Source):
         path = f"/{index}/_search?allow_partial_search_results=false"
         answer = await self._server.ask("POST", path, msgspec.json.encode(search))
         self._check(answer.status, answer.reason)
-        hits: dict[str, Any] = answer.document["hits"]
+        hits: dict[str, Any] = answer.part("hits")
         return hits
 
     def _check(self, status: int, reason: str) -> None:

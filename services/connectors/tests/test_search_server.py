@@ -1,0 +1,64 @@
+"""Answers that do not come from OpenSearch itself, but from what stands before it."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from tests.connectors.standalone import received
+
+from headrace_connectors.contract import Unavailable
+from headrace_connectors.sinks.opensearch import OpenSearchSink, OpenSearchSinkSettings
+from headrace_connectors.sources.opensearch import OpenSearchSource, OpenSearchSourceSettings
+
+PAGES = [b"<html>maintenance</html>", b'"\xff"', b"[" * 2000, b"[]", b'{"message": "soon"}']
+
+
+@pytest.fixture
+async def server():
+    """A server that answers each request with the next one of its bodies, or else with its last one."""
+    bodies = []
+
+    async def handle(request):
+        await request.read()
+        return web.Response(body=bodies.pop(0) if len(bodies) > 1 else bodies[0])
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handle)
+    async with TestServer(application) as server:
+        server.bodies = bodies
+        yield server
+
+
+@pytest.fixture
+async def source(server):
+    settings = {"url": str(server.make_url("/")), "index": "a", "cursor_field": "n", "poll_interval": "1 ms"}
+    source = OpenSearchSource(OpenSearchSourceSettings.model_validate(settings))
+    yield source
+    await source.close()
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_source_waits_for_the_server(source, server, page):
+    server.bodies[:] = [page]
+    with pytest.raises(Unavailable, match="the answer has no fields"):
+        await source.open(None)
+    await source.close()
+    server.bodies[:] = [b'{"fields": {"n": {"long": {}}}}', page]
+    await source.open(None)
+    with pytest.raises(Unavailable, match="the answer has no hits"):
+        await source.poll()
+    with pytest.raises(Unavailable, match="the answer has no hits"):
+        await source.lag()
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_sink_waits_for_the_server(server, page):
+    server.bodies[:] = [page]
+    sink = OpenSearchSink(OpenSearchSinkSettings(url=str(server.make_url("/")), index="a"))
+    await sink.open()
+    try:
+        with pytest.raises(Unavailable, match="the answer has no items"):
+            await sink.write(received.messages({"n": 1}))
+    finally:
+        await sink.close()
