@@ -1,16 +1,19 @@
-"""Files that the source cannot read as they are: values and rows without a form in Python."""
+"""Files that the source cannot read as they are: values, rows and names without a form in Python or in UTF-8."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, time, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace_connectors.contract import Record
+from headrace_connectors.contract import Lag, Record
 from headrace_connectors.sources.files.settings import FilesSettings
 from headrace_connectors.sources.files.source import FilesSource
+
+NO_TEXT = os.fsdecode(b"b\xff.log")
 
 
 @pytest.fixture
@@ -81,3 +84,34 @@ async def test_a_row_of_parquet_without_a_value_is_invalid_and_the_others_are_re
     assert records[1].problem.startswith(f"{path}, line 2: a value cannot be read: ")
     assert message in records[1].problem
     assert await read(source) == []
+
+
+async def test_a_file_whose_name_is_not_text_is_left_out_with_a_warning(files, tmp_path, caplog):
+    (tmp_path / "a.log").write_bytes(b"1\n")
+    (tmp_path / NO_TEXT).write_bytes(b"2\n")
+    (tmp_path / "c.log").write_bytes("grün\n".encode())
+    source = files(tmp_path / "*.log")
+    assert [record.payload for record in await read(source)] == ["1", "grün"]
+    assert await source.lag() == Lag(0, "bytes")
+    with (tmp_path / "a.log").open("ab") as file:
+        file.write(b"3\n")
+    assert [record.payload for record in await read(source)] == ["3"]
+    (text,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert text.endswith(r"b\udcff.log' is left out: its name is not UTF-8; rename it")
+
+
+async def test_a_file_that_is_renamed_to_no_text_is_read_to_its_end(files, tmp_path):
+    log = tmp_path / "a.log"
+    log.write_bytes(b"1\n")
+    source = files(log)
+    batch = await source.poll()
+    await source.commit()
+    batch = await source.poll()
+    assert batch is not None
+    assert [record.payload for record in batch.records] == ["1"]
+    await source.close()
+    log.write_bytes(b"1\n2\n")
+    log.rename(tmp_path / NO_TEXT)
+    again = files(log)
+    await again.open(batch.state)
+    assert [record.payload for record in await read(again)] == ["2"]

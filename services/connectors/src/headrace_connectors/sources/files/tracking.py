@@ -91,7 +91,16 @@ class Tracking:
 
     def _paths(self) -> list[str]:
         found = {path for pattern in self._settings.paths for path in _matches(pattern)}
-        return sorted(path for path in found if not self._is_excluded(path))
+        return sorted(path for path in found if not self._is_excluded(path) and self._has_text(path))
+
+    def _has_text(self, path: str) -> bool:
+        """Return whether a path is UTF-8: the state and the headers of records have no form for others."""
+        if _is_text(path):
+            return True
+        if path not in self._refused:
+            self._refused.add(path)
+            _log.warning("%r is left out: its name is not UTF-8; rename it", path)
+        return False
 
     def _is_excluded(self, path: str) -> bool:
         return any(
@@ -169,7 +178,8 @@ class Tracking:
                     continue
                 if path is not None:
                     file = self._opened(path, key)
-                    entry.path, is_changed = path, True
+                    if _is_text(path):
+                        entry.path, is_changed = path, True
             else:
                 file.look(time.monotonic())
             if file is None or not self._is_same(file, entry):
@@ -193,6 +203,11 @@ def delete_file(entry: Entry) -> bool:
         return False
     Path(entry.path).unlink()
     return True
+
+
+def _is_text(path: str) -> bool:
+    # Bytes that are not UTF-8 are surrogates.
+    return path.isascii() or path.encode(errors="ignore").decode() == path
 
 
 def _matches(pattern: str) -> list[str]:
