@@ -32,6 +32,9 @@ _RESULTS_MAX: Final = 10_000
 """Documents that servers return at once, unless an index is configured otherwise."""
 _LAG_MAX: Final = 10_000
 """Documents that are counted for the lag."""
+_LATE_MAX: Final = 1000
+"""Late documents that are named in the position; beyond them, those with the smallest values are not searched any more.
+"""
 
 
 class OpenSearchSourceSettings(ServerSettings):
@@ -53,14 +56,16 @@ class OpenSearchSourceSettings(ServerSettings):
 
 
 class _State(msgspec.Struct):
-    """Position: all documents up to a value of the field, and some of those that have the value after it."""
+    """Position: all documents up to a value of the field, and those after it that are named."""
 
     after: Any = None
-    """Value of the field; None: there is none yet."""
+    """Value of the field: documents up to it are not searched any more. None: there is none yet."""
     last: Any = None
-    """The value after it."""
+    """Greatest value that was read."""
     names: list[str] = []
     """Documents that were read and have that value."""
+    late: list[tuple[Any, str]] = []
+    """Documents that were read and have a value between the two, with it, in its order: they became visible late."""
 
 
 class OpenSearchSource(Source):
@@ -155,7 +160,8 @@ class OpenSearchSource(Source):
 
     async def _hits(self, state: _State) -> list[dict[str, Any]]:
         settings = self._settings
-        size = settings.batch_size + len(state.names)
+        read = {*state.names, *(name for _, name in state.late)}
+        size = settings.batch_size + len(read)
         if size > _RESULTS_MAX:
             raise ConnectorError(
                 f"more than {_RESULTS_MAX - settings.batch_size} documents of {settings.index} have the same "
@@ -171,10 +177,7 @@ class OpenSearchSource(Source):
         if state.after is not None:
             search["search_after"] = [state.after]
         hits: list[dict[str, Any]] = (await self._found(search))["hits"]
-        if read := set(state.names):
-            # They are among the first ones: all others have a greater value.
-            hits = [hit for hit in hits if hit["sort"][0] != state.last or _name(hit) not in read]
-        return hits[: settings.batch_size]
+        return [hit for hit in hits if _name(hit) not in read][: settings.batch_size]
 
     async def lag(self) -> Lag | None:
         """Return the number of documents that are not stored yet; more than 10,000 are not counted.
@@ -194,7 +197,7 @@ class OpenSearchSource(Source):
             conditions.append({"range": {self._settings.cursor_field: above}})
         search = {"size": 0, "query": {"bool": {"filter": conditions}}, "track_total_hits": _LAG_MAX}
         total = (await self._found(search))["total"]
-        read = 0 if total["relation"] == "gte" else len(state.names)
+        read = 0 if total["relation"] == "gte" else len(state.names) + len(state.late)
         return Lag(max(0, total["value"] - read), "rows")
 
     @property
@@ -229,12 +232,17 @@ def _name(hit: dict[str, Any]) -> str:
 
 
 def _following(state: _State, hits: Sequence[dict[str, Any]]) -> _State:
-    """Return the position after these documents, which are in the order of the field."""
-    last = hits[-1]["sort"][0]
-    names = [_name(hit) for hit in hits if hit["sort"][0] == last]
-    before = [hit["sort"][0] for hit in hits if hit["sort"][0] != last]
-    if before:
-        return _State(before[-1], last, names)
-    if state.names and last == state.last:
-        return _State(state.after, last, [*state.names, *names])
-    return _State(state.last, last, names)
+    """Return the position after these documents: the first ones after the last position, in the order of the field."""
+    read = [(hit["sort"][0], _name(hit)) for hit in hits]
+    newest = read[-1][0]
+    if state.last is None or newest > state.last:
+        # Positions of earlier releases may have `after` above `last`.
+        below = [value for value in (state.after, state.last, *(value for value, _ in read)) if value is not None]
+        after = max((value for value in below if value < newest), default=None)
+        return _State(after, newest, [name for value, name in read if value == newest])
+    # All of them became visible late: the greatest value stays, with those that have it.
+    names = [*state.names, *(name for value, name in read if value == state.last)]
+    late = sorted([*state.late, *(one for one in read if one[0] != state.last)])
+    # Others that have the newest value may be in the next batch.
+    after = max((value for value, _ in late[:-_LATE_MAX] if value < newest), default=state.after)
+    return _State(after, state.last, names, [one for one in late if after is None or one[0] > after])
