@@ -29,6 +29,8 @@ _NAMES: Final = ("stream", "topic", "partition", "date")
 _PAYLOAD: Final = "payload."
 _BLANK: Final = re.compile(r"\{([^{}]*)\}")
 _JSON_LINES: Final = "application/x-ndjson"
+_ID_BYTES_MAX: Final = 512
+_SHOWN_CHARACTERS: Final = 50
 
 
 def _template(text: str) -> str:
@@ -97,7 +99,7 @@ class OpenSearchSink(Sink):
         """Store documents.
 
         Raises:
-            InvalidRecord: The server refuses a document, or a payload has no index or id, or no form in JSON.
+            InvalidRecord: The server refuses a document, or one has no index, no id or a long one, or no form in JSON.
             Unavailable: The server is not reached, or busy.
             ConnectorError: It refuses the request, or the index.
         """
@@ -135,7 +137,7 @@ class OpenSearchSink(Sink):
             number = numbers[place]
             numbers[place] += 1
             try:
-                target = {"_index": self._index(message), "_id": self._id(message, number)}
+                target = {"_index": self._index(message), "_id": _checked(self._id(message, number))}
             except InvalidRecord as error:
                 raise InvalidRecord(str(error), index=index) from error
             action = msgspec.json.encode({self._settings.operation: target})
@@ -201,6 +203,16 @@ class OpenSearchSink(Sink):
                 self._refused[document.identity] = f"the server refuses the document: {reason_of(error)}"
         if busy is not None:
             raise Unavailable(f"the server takes no more documents now: {busy}")
+
+
+def _checked(document_id: str) -> str:
+    # The server would refuse the whole request.
+    if (size := len(document_id.encode())) > _ID_BYTES_MAX:
+        raise InvalidRecord(
+            f"the id {document_id[:_SHOWN_CHARACTERS]}... has {size} bytes, and documents have ids of at most "
+            f"{_ID_BYTES_MAX}: set id_field to a shorter one"
+        )
+    return document_id
 
 
 def _text(payload: Any, path: tuple[str, ...], what: str) -> str:
