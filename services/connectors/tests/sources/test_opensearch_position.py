@@ -36,6 +36,7 @@ class Index:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.hidden: set[int] = set()
+        self.name: str | None = None
 
     def appear(self, *values: Any) -> list[int]:
         """Make documents visible; return their ids."""
@@ -51,7 +52,14 @@ class Index:
             if number not in self.hidden and (after is None or value > after)
         )
         return [
-            {"_index": "i", "_id": str(number), "_primary_term": 1, "_seq_no": number, "_source": {}, "sort": [value]}
+            {
+                "_index": "i",
+                "_id": self.name or str(number),
+                "_primary_term": 1,
+                "_seq_no": number,
+                "_source": {},
+                "sort": [value],
+            }
             for value, number in found[: search["size"]]
         ]
 
@@ -174,6 +182,15 @@ async def test_late_documents_that_are_read_are_not_behind(reading):
     reading._types = frozenset(["long"])
     reading._found = lambda search: answered(2)
     assert await reading.lag() == Lag(0, "rows")
+
+
+@pytest.mark.parametrize(("name", "is_sent"), [("ü" * 127, True), ("ü" * 128, False)])
+async def test_an_id_that_is_too_long_for_a_header_is_left_out(name, is_sent):
+    index = Index()
+    index.appear(10)
+    index.name = name
+    batch = await Reading(index, 10).poll()
+    assert [record.headers for record in batch.records] == [{"document_id": name} if is_sent else None]
 
 
 async def answered(total: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import Field
 from headrace_connectors.contract import (
     Batch,
     ConnectorError,
+    HeaderValue,
     InFlight,
     Lag,
     Polling,
@@ -32,6 +33,7 @@ _RESULTS_MAX: Final = 10_000
 """Documents that servers return at once, unless an index is configured otherwise."""
 _LAG_MAX: Final = 10_000
 """Documents that are counted for the lag."""
+_HEADER_BYTES_MAX: Final = 255
 _LATE_MAX: Final = 1000
 """Late documents that are named in the position; beyond them, those with the smallest values are not searched any more.
 """
@@ -131,7 +133,7 @@ class OpenSearchSource(Source):
             Record(
                 hit["_source"],
                 id=stable_id(*_version(hit)),
-                headers={"document_id": hit["_id"]},
+                headers=_headers(hit["_id"]),
                 table=hit["_index"],
             )
             for hit in hits
@@ -225,6 +227,11 @@ class OpenSearchSource(Source):
 def _version(hit: dict[str, Any]) -> tuple[str, str, int, int]:
     """Return what identifies a document as it is: the sequence number is another one when it is changed."""
     return (hit["_index"], hit["_id"], hit["_primary_term"], hit["_seq_no"])
+
+
+def _headers(document_id: str) -> dict[str, HeaderValue] | None:
+    # A part of an id would be that of another document.
+    return {"document_id": document_id} if len(document_id.encode()) <= _HEADER_BYTES_MAX else None
 
 
 def _name(hit: dict[str, Any]) -> str:
