@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 
 from tests.forked_process import ForkedProcess
@@ -28,6 +29,11 @@ def until(condition: Callable[[], Value], seconds: float = 60.0) -> Value:
         assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(_POLL_SECONDS)
     return value
+
+
+def is_suspended(pid: int) -> bool:
+    """Return True if a process is stopped by a signal."""
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
 
 
 class Connectors:

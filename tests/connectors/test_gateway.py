@@ -143,8 +143,9 @@ async def test_each_connector_is_asked_where_it_runs(sharing: tuple[ServerProces
     """CON-96: of processes that share connectors, any may be away; a call reaches the one that runs its connector."""
     server, pair = sharing
     made = SOURCE.replace("[sources.made]", "[sources.other]").replace("orders", "others")
-    for connectors in pair:
-        connectors.run('[sharing]\ngroup = "g"\nlease = "2 s"\n' + SOURCE + made)
+    # The first one is killed, and the other waits for the end of its lease.
+    for connectors, lease in zip(pair, ("8 s", "30 s"), strict=True):
+        connectors.run(f'[sharing]\ngroup = "g"\nlease = "{lease}"\n' + SOURCE + made)
     async with aiohttp.ClientSession() as session:
         root = await Api(session, server.http_url).login()
 

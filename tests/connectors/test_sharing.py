@@ -27,12 +27,17 @@ from headrace_connectors.pipeline_file.pipeline import read_pipeline
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_connectors.versions import Author, NewVersion
 from tests.conftest import TWO_SHARDS
-from tests.connectors.process import Connectors, until
+from tests.connectors.process import Connectors, is_suspended, until
 from tests.sdk.conftest import url_of
 from tests.sdk.proxy import Proxy
 from tests.server_process import ServerProcess
 
-LEASE = "2 s"
+LEASE = "20 s"
+"""Lease of a process that keeps its connectors, however slow the machine is."""
+HOLDER_LEASE = "5 s"
+"""Lease of a process that is killed or suspended: another one waits for its end."""
+CUT_OFF_LEASE = "15 s"
+"""The last fifth, by which a process ends before another begins, is longer than a pause of a process."""
 NEW = NewVersion(datetime.now(UTC), Author("anna", ""), "http", "sources", {"plugin": "random"})
 CHANGE = Configured("connectors", "a", 0, encode_change(NEW))
 Pair = tuple[Connectors, Connectors]
@@ -52,8 +57,8 @@ def pair(shared_server: ServerProcess, tmp_path: Path) -> Iterator[Pair]:
         sys.stdout.write(process.tail())
 
 
-def sharing(stream: str) -> str:
-    return f'[sharing]\ngroup = "g"\nstream = "{stream}-leases"\nlease = "{LEASE}"\n'
+def sharing(stream: str, lease: str = LEASE) -> str:
+    return f'[sharing]\ngroup = "g"\nstream = "{stream}-leases"\nlease = "{lease}"\n'
 
 
 def rows_source(key: str, url: str, stream: str) -> str:
@@ -96,26 +101,31 @@ def test_two_processes_share_the_connectors_and_take_them_over(
     """Each source runs in one process; after kill -9 the other continues with what was saved, and gives half back."""
     one, two = pair
     names = ["a", "b", "c", "d"]
-    pipeline = sharing(stream) + "".join(rows_source(name, database_url, stream) for name in names)
+    sources = "".join(rows_source(name, database_url, stream) for name in names)
+
+    def share() -> bool:
+        ones, twos = running(one), running(two)
+        return len(ones) == len(twos) == 2 and ones | twos == set(names)
+
     count = insert()
-    one.run(pipeline)
+    one.run(sharing(stream, HOLDER_LEASE) + sources)
     until(lambda: running(one) == set(names))
-    two.run(pipeline)
-    until(lambda: len(running(one)) == len(running(two)) == 2)
-    assert running(one) | running(two) == set(names)
-    standby = next(status for status in two.get("/connectors") if status["key"] in running(one))
-    assert standby["state"] == "standby"
+    two.run(sharing(stream) + sources)
+    until(share)
+    standby = until(lambda: [found for found in two.get("/connectors") if found["state"] == "standby"])[0]
     assert standby["runs_in"].endswith(f":{one.pid}")
     with pytest.raises(OSError, match="409"):
         two.post(f"/connectors/{standby['key']}/start")
-    until(lambda: all(len(read(client, stream, name)) == count for name in names))
+    # Records that are stored and not saved yet would come again after the kill.
+    until(lambda: all(sum(one_.status(name)["records_count"] for one_ in pair) == count for name in names))
+    assert all(len(read(client, stream, name)) == count for name in names)
 
     one.kill()
     count = insert()
     until(lambda: running(two) == set(names))
     until(lambda: all(len(read(client, stream, name)) == count for name in names))
     one.run()
-    until(lambda: len(running(one)) == len(running(two)) == 2)
+    until(share)
     assert two.stop() == 0
     count = insert()
     until(lambda: running(one) == set(names))
@@ -139,11 +149,12 @@ def test_a_stopped_holder_that_wakes_saves_and_commits_nothing(
 ) -> None:
     """The holder is stopped between two steps, another process takes the source over, and then it is continued."""
     one, two = pair
-    pipeline = sharing(stream) + rows_source("a", database_url, stream)
+    source = rows_source("a", database_url, stream)
     insert()
-    one.run(pipeline, fault=[point], is_waiting=False)
-    until(lambda: len(read(client, stream, "a")) == 4)
-    two.run(pipeline)
+    one.run(sharing(stream, HOLDER_LEASE) + source, fault=[point], is_waiting=False)
+    until(lambda: is_suspended(one.pid))
+    assert set(read(client, stream, "a")) == {1, 2, 3, 4}
+    two.run(sharing(stream) + source)
     count = insert()
     until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
     one.send_signal(signal.SIGCONT)
@@ -151,9 +162,9 @@ def test_a_stopped_holder_that_wakes_saves_and_commits_nothing(
     assert status["batches_count"] == 0
     # It stops at the end of its lease, and may read later who has the next one.
     until(lambda: one.status("a")["runs_in"] == two.status("a")["runs_in"])
-    assert two.status("a")["state"] == "running"
+    two.becomes("a", "running")
     # Neither has the state gone back: the next process continues where the second one was.
-    two.kill()
+    two.stop()
     count = insert()
     until(lambda: running(one) == {"a"})
     until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
@@ -174,15 +185,15 @@ def test_a_process_that_is_cut_off_stops_before_another_begins(
     """The times of its status show it; when it is back, it waits until it is needed."""
     _, two = pair
     (tmp_path / "cut").mkdir()
-    pipeline = sharing(stream) + rows_source("a", database_url, stream)
+    source = rows_source("a", database_url, stream)
     count = insert()
     with Proxy(shared_server.address) as proxy:
         one = Connectors(tmp_path / "cut", url_of(proxy.address))
         try:
-            one.run(pipeline)
+            one.run(sharing(stream, CUT_OFF_LEASE) + source)
             until(lambda: running(one) == {"a"})
             until(lambda: len(read(client, stream, "a")) == count)
-            two.run(pipeline)
+            two.run(sharing(stream) + source)
             two.becomes("a", "standby")
             proxy.stall()
             count = insert()
@@ -194,7 +205,7 @@ def test_a_process_that_is_cut_off_stops_before_another_begins(
             assert stopped_at < began_at
             until(lambda: len(read(client, stream, "a")) >= count)
             proxy.stall(is_stalled=False)
-            two.kill()
+            two.stop()
             count = insert()
             until(lambda: running(one) == {"a"})
             until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
@@ -269,22 +280,21 @@ def test_a_process_of_its_own_ends_with_the_lease(
     """CON-51: the process that has the lease is stopped, and the one that works for it ends by itself."""
     one, two = pair
     source = rows_source("a", database_url, stream).replace("\nplugin", '\nisolation = "process"\nplugin', 1)
-    pipeline = sharing(stream) + source
     count = insert()
-    one.run(pipeline)
-    until(lambda: running(one) == {"a"})
-    until(lambda: len(read(client, stream, "a")) == count)
-    worker = one.status("a")["process_id"]
-    two.run(pipeline)
+    one.run(sharing(stream, HOLDER_LEASE) + source)
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+    two.run(sharing(stream) + source)
+    two.becomes("a", "standby")
+    worker = one.becomes("a", "running")["process_id"]
     one.send_signal(signal.SIGSTOP)
     count = insert()
     until(lambda: running(two) == {"a"})
     # Its parent is stopped, and has not asked for its exit status.
-    assert psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
+    until(lambda: psutil.Process(worker).status() == psutil.STATUS_ZOMBIE)
     until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
     one.send_signal(signal.SIGCONT)
     one.becomes("a", "standby")
-    two.kill()
+    two.stop()
     count = insert()
     until(lambda: running(one) == {"a"})
     until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
@@ -292,20 +302,20 @@ def test_a_process_of_its_own_ends_with_the_lease(
 
 def test_a_sink_is_taken_over_from_a_stopped_process(tmp_path: Path) -> None:
     """The server removes a member that is silent, if its heartbeat is enabled; no message is left out."""
-    settings = TWO_SHARDS | {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"}
+    settings = TWO_SHARDS | {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "5 s"}
     with ServerProcess(tmp_path / "data", settings) as server, headrace.connect(url_of(server.address)) as client:
         client.create_stream("s")
         client.create_topic("s", "t", partitions=2)
-        pipeline = sharing("s") + '[sinks.a]\nplugin = "stdout"\nstream = "s"\ntopic = "t"\nlinger = "10 ms"\n'
+        sink = '[sinks.a]\nplugin = "stdout"\nstream = "s"\ntopic = "t"\nlinger = "10 ms"\n'
         processes = []
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
             processes.append(Connectors(tmp_path / name, url_of(server.address)))
         one, two = processes
         try:
-            one.run(pipeline)
+            one.run(sharing("s", HOLDER_LEASE) + sink)
             one.becomes("a", "running")
-            two.run(pipeline)
+            two.run(sharing("s") + sink)
             with client.producer("s", "t") as producer:
                 producer.send_many([b"1"], partition=0)
                 producer.send_many([b"2"], partition=1)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import psycopg
 import pytest
 
@@ -18,10 +17,8 @@ from tests.connectors.test_commits import messages
 from tests.sdk.conftest import url_of
 from tests.server_process import ServerProcess
 
-
-def is_suspended(pid: int) -> bool:
-    """Return True if a process is stopped by a signal."""
-    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+LEASE = "20 s"
+"""Lease of a process that keeps its source, however slow the machine is."""
 
 
 class Rows:
@@ -42,9 +39,11 @@ class Rows:
         self._stream = stream
         database.execute("CREATE TABLE rows (id serial PRIMARY KEY, done bool)")
 
-    def pipeline(self, *, is_shared: bool = False, isolation: str = "task", more: str = "") -> str:
-        """Pipeline file, with settings of the source at its end."""
-        group = f'[sharing]\ngroup = "g"\nstream = "{self._stream}-leases"\nlease = "2 s"\n' if is_shared else ""
+    def pipeline(self, *, lease: str | None = None, isolation: str = "task", more: str = "") -> str:
+        """Pipeline file, with settings of the source at its end; without a lease it is not shared."""
+        group = ""
+        if lease is not None:
+            group = f'[sharing]\ngroup = "g"\nstream = "{self._stream}-leases"\nlease = "{lease}"\n'
         return (
             f'{group}[sources.a]\nplugin = "postgres_cdc"\nstream = "{self._stream}"\ntopic = "t"\n'
             f'isolation = "{isolation}"\n[sources.a.delivery]\nguarantee = "exactly_once"\n'

@@ -6,9 +6,11 @@ import signal
 
 import pytest
 
-from tests.connectors.exactly_once.conftest import Rows, is_suspended
-from tests.connectors.process import Connectors, until
+from tests.connectors.exactly_once.conftest import LEASE, Rows
+from tests.connectors.process import Connectors, is_suspended, until
 
+HOLDER_LEASE = "3 s"
+"""Lease that the second process waits for. The first one may lose it before: it goes on to its fault point."""
 Pair = tuple[Connectors, Connectors]
 POINTS = (
     "stopped-before-saving",
@@ -21,21 +23,22 @@ POINTS = (
 READING = {"replication": "", "functions": 'method = "functions"\n', "test_decoding": 'decoder = "test_decoding"\n'}
 
 
-def taken_over(rows: Rows, pair: Pair) -> None:
+def taken_over(rows: Rows, pair: Pair, point: str, more: str = "") -> None:
     """Suspend the first process at its fault point, wait for the second one, and wake the first."""
     one, two = pair
+    one.run(rows.pipeline(lease=HOLDER_LEASE, more=more), fault=[point], is_waiting=False)
     until(rows.has_slot)
 
     rows.insert_until(lambda: is_suspended(one.pid))
-    two.run(one.file.read_text(encoding="utf-8").partition('[runtime]\nstate_directory = "state"\n')[2])
-    until(lambda: two.status("a")["state"] == "running")
+    two.run(rows.pipeline(lease=LEASE, more=more))
+    two.becomes("a", "running")
     rows.stored_once(rows.insert(3))
     one.send_signal(signal.SIGCONT)
     one.becomes("a", "standby")
     rows.stored_once(rows.insert(3))
-    assert two.status("a")["state"] == "running"
+    two.becomes("a", "running")
     # The state has not gone back either.
-    two.kill()
+    two.stop()
     one.becomes("a", "running")
     rows.stored_once(rows.insert(3))
 
@@ -43,13 +46,10 @@ def taken_over(rows: Rows, pair: Pair) -> None:
 @pytest.mark.parametrize("point", POINTS)
 def test_a_suspended_process_is_fenced_and_nothing_is_twice(rows: Rows, pair: Pair, point: str) -> None:
     """CON-87: the holder is suspended at a step of its first batch or of its second one, and wakes later."""
-    pair[0].run(rows.pipeline(is_shared=True), fault=[point], is_waiting=False)
-    taken_over(rows, pair)
+    taken_over(rows, pair, point)
 
 
 @pytest.mark.parametrize("reading", ["functions", "test_decoding"])
 def test_a_suspended_process_is_fenced_whatever_way_it_reads(rows: Rows, pair: Pair, reading: str) -> None:
     """CON-87: no connection holds the slot, so the two may read at the same time."""
-    pipeline = rows.pipeline(is_shared=True, more=READING[reading])
-    pair[0].run(pipeline, fault=["stopped-before-transaction-2"], is_waiting=False)
-    taken_over(rows, pair)
+    taken_over(rows, pair, "stopped-before-transaction-2", READING[reading])

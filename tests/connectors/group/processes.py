@@ -9,8 +9,10 @@ import headrace
 from tests.connectors.process import Connectors
 
 LEASE = "30 s"
-SHORT_LEASE = "3 s"
-"""Lease of tests in which one ends. A call to change something is answered within a third of it, or refused."""
+SHORT_LEASE = "5 s"
+"""Lease of a process that is suspended: another one waits for its end."""
+CHANGING_LEASE = "9 s"
+"""As it, for a process that is called: a call is answered within a third of the lease, or refused."""
 
 
 class Group:

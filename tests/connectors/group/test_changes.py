@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import headrace
-from tests.connectors.group.processes import SHORT_LEASE, Group, running, state
+from tests.connectors.group.processes import CHANGING_LEASE, SHORT_LEASE, Group, running, state
 from tests.connectors.process import Connectors, until
 from tests.sdk.conftest import url_of
 from tests.sdk.proxy import Proxy
@@ -190,7 +190,7 @@ def test_a_process_that_was_cut_off_catches_up_before_it_claims(
     group: Group, client: headrace.Client, shared_server: ServerProcess
 ) -> None:
     """CON-77: it was cut off during the change, and takes the connector over with the newest configuration alone."""
-    pipeline = group.pipeline(group.source("a", "old"), lease=SHORT_LEASE)
+    pipeline = group.pipeline(group.source("a", "old"), lease=CHANGING_LEASE)
     with Proxy(shared_server.address) as proxy:
         one, two = group.process("one"), group.process("two", url_of(proxy.address))
         one.run(pipeline)
@@ -215,8 +215,8 @@ def test_a_process_that_was_cut_off_catches_up_before_it_claims(
 def test_a_stopped_process_and_a_late_one_run_the_newest(group: Group, client: headrace.Client) -> None:
     """CON-77: a holder is stopped, its connector is changed and taken over, and both it and a new process follow."""
     one, two, late = group.process("one"), group.process("two"), group.process("late")
-    pipeline = group.pipeline(group.source("a", "old"), lease=SHORT_LEASE)
-    one.run(pipeline)
+    pipeline = group.pipeline(group.source("a", "old"))
+    one.run(group.pipeline(group.source("a", "old"), lease=SHORT_LEASE))
     until(lambda: group.count(client, "old") > 0)
     two.run(pipeline)
     two.becomes("a", "standby")
@@ -226,10 +226,10 @@ def test_a_stopped_process_and_a_late_one_run_the_newest(group: Group, client: h
     one.send_signal(signal.SIGCONT)
     one.becomes("a", "standby")
     written = group.count(client, "old")
-    two.kill()
+    two.stop()
     one.becomes("a", "running")
     late.run(pipeline)
-    one.kill()
+    one.stop()
     before = group.count(client, "new")
     late.becomes("a", "running")
     until(lambda: group.count(client, "new") > before)
