@@ -69,8 +69,9 @@ class Rows:
 
     def has_slot(self) -> bool:
         """True if the source has begun to read."""
-        slots = "SELECT 1 FROM pg_replication_slots WHERE database = current_database()"
-        return self._database.execute(slots).fetchone() is not None
+        # A slot is listed before it has found its beginning: rows of this time are never read.
+        slots = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE database = current_database()"
+        return (self._database.execute(slots).fetchone() or (None,))[0] is not None
 
     def stored(self) -> Counter[int]:
         """Rows in the topic, with the number of messages of each."""
