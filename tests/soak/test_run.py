@@ -2,7 +2,9 @@
 
 import sys
 
-from tests.soak.journal import Journal, report
+import pytest
+
+from tests.soak.journal import Entry, Journal, report
 from tests.soak.run import Soak
 from tests.soak.suites import SUITES, Round, Suite
 
@@ -12,24 +14,41 @@ def suite(name, program, **fields):
     return Suite(name, "", lambda seed, seconds: Round((sys.executable, "-c", program), {"SEED": str(seed)}), **fields)
 
 
-def run(tmp_path, *suites, seconds=2.5):
-    journal = Journal(tmp_path / "journal.jsonl")
-    return Soak(suites, journal, tmp_path, seconds=seconds, say=lambda _: None).run()
+def run(tmp_path, *suites, rounds):
+    """Run so many rounds, however long they take."""
+    ended = []
+
+    def say(line):
+        if " after " in line:
+            ended.append(line)
+        if len(ended) == rounds:
+            soak.stop()
+
+    soak = Soak(suites, Journal(tmp_path / "journal.jsonl"), tmp_path, seconds=3600, say=say)
+    return soak.run()
 
 
-def test_each_has_its_share_over_several_runs(tmp_path):
-    quick = suite("quick", "import time; time.sleep(0.2)")
-    slow = suite("slow", "import time; time.sleep(0.4)", share=2.0)
+def add(tmp_path, name, seconds):
+    """Add a round of an earlier run."""
+    Journal(tmp_path / "journal.jsonl").add(Entry(name, len(name), seconds, "passed", "", "", ""))
+
+
+@pytest.mark.parametrize(("seconds", "following"), [(190_000, "slow"), (210_000, "quick")])
+def test_each_has_its_share_over_several_runs(tmp_path, seconds, following):
+    add(tmp_path, "quick", 100_000)
+    add(tmp_path, "slow", seconds)
     for _ in range(2):
-        assert run(tmp_path, quick, slow)
+        # Rounds of seconds change nothing.
+        done = run(tmp_path, suite("quick", ""), suite("slow", "", share=2.0), rounds=2)
+        assert [(entry.suite, entry.status) for entry in done] == [(following, "passed")] * 2
     journal = Journal(tmp_path / "journal.jsonl")
-    assert 1.2 < journal.seconds_of("slow") / journal.seconds_of("quick") < 3.5
+    assert len(journal.entries) == 6
     assert len({entry.seed for entry in journal.entries}) == len(journal.entries)
     assert not list(tmp_path.glob("*.log")), "what passed leaves nothing"
 
 
 def test_a_failure_is_kept_with_what_repeats_it(tmp_path):
-    done = run(tmp_path, suite("bad", "import os; print('because'); raise SystemExit(3)"), seconds=1.5)
+    done = run(tmp_path, suite("bad", "import os; print('because'); raise SystemExit(3)"), rounds=1)
     assert {entry.status for entry in done} == {"failed"}
     text = report(done, [], [("decoders", "cargo-fuzz is not installed")])
     assert f"SEED={done[0].seed} {sys.executable} -c" in text
@@ -39,9 +58,10 @@ def test_a_failure_is_kept_with_what_repeats_it(tmp_path):
 
 def test_the_end_is_kept_to(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.soak.run._END_SECONDS", 0.2)
-    (entry,) = run(tmp_path, suite("endless", "import time; time.sleep(60)"), seconds=1.2)
+    endless = suite("endless", "import time; time.sleep(600)", seconds_min=0)
+    (entry,) = Soak([endless], Journal(tmp_path / "journal.jsonl"), tmp_path, seconds=3, say=lambda _: None).run()
     assert entry.status == "cut off"
-    assert entry.seconds < 5
+    assert entry.seconds < 30
 
 
 def test_a_torn_line_is_left_out(tmp_path):
