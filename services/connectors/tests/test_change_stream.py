@@ -173,14 +173,14 @@ async def test_what_could_not_be_stored_comes_again_without_a_connection(table, 
 
 async def test_a_connection_that_waits_for_topics_is_kept(table, source, database_url, monkeypatch):
     """Positions are reported within wal_sender_timeout, although nothing is read meanwhile."""
-    table.execute(f"ALTER DATABASE {table.info.dbname} SET wal_sender_timeout = '400ms'")
+    table.execute(f"ALTER DATABASE {table.info.dbname} SET wal_sender_timeout = '3s'")
     with psycopg.connect(database_url, autocommit=True) as database:
         one = await source()
         database.execute("INSERT INTO a VALUES (1)")
         await polled(one)
         process = sender(database)
-        # Three times as long as the server waits for a report.
-        reports = iter(range(12))
+        # Twice as long as the server waits for a report, which is longer than a pause of this process.
+        reports = iter(range(8))
         is_over, report = asyncio.Event(), ReplicationConnection.send_status
 
         def counted(*arguments, **named):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest import mock
 
 from headrace_connectors.contract import Batch
+from headrace_connectors.sources.postgres import streaming
 from headrace_connectors.sources.postgres.cdc import PostgresCdc
 from headrace_connectors.sources.postgres.settings import CdcSettings
 
@@ -29,15 +32,16 @@ async def cdc_sources(database_url: str, **usual: Any) -> AsyncIterator[Callable
         await one.open(state)
         return one
 
-    yield source
-    for one in opened:
-        await one.close()
+    # A slow server may take longer than a second to notice that the last connection was closed.
+    with mock.patch.object(streaming, "_START_ATTEMPTS", 1200):
+        yield source
+        for one in opened:
+            await one.close()
 
 
 async def polled(source: PostgresCdc) -> Batch:
     """Poll a source until it has a batch."""
-    for _ in range(100):
-        batch = await source.poll()
-        if batch is not None:
-            return batch
-    raise AssertionError("no change arrived")
+    deadline = time.monotonic() + 60
+    while (batch := await source.poll()) is None:
+        assert time.monotonic() < deadline, "no change arrived"
+    return batch
