@@ -125,10 +125,14 @@ class GoodSource(Source):
         await asyncio.sleep(0)
 
 
-class PlantedSourceCase(SourceCase):
-    seconds = 0.3
+PLANTED_SECONDS = 0.3
+"""Time for a planted plugin, which may use all of it. A good one has as much as a slow machine needs."""
 
+
+class PlantedSourceCase(SourceCase):
     def __init__(self, plugin: type[Source] = GoodSource) -> None:
+        if plugin is not GoodSource:
+            self.seconds = PLANTED_SECONDS
         self._plugin = plugin
         self._shelf = Shelf()
         self._numbers = itertools.count()
@@ -182,9 +186,9 @@ class GoodSink(Sink):
 
 
 class PlantedSinkCase(SinkCase):
-    seconds = 0.3
-
     def __init__(self, plugin: type[Sink] = GoodSink) -> None:
+        if plugin is not GoodSink:
+            self.seconds = PLANTED_SECONDS
         self._plugin = plugin
         self._shelf = Shelf()
 
