@@ -163,10 +163,12 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(
         until(lambda times=times: process.status("odd")["restarts_count"] == times)
         until(lambda pid=pid: process.document("odd")["process_id"] != pid)
         goes_on(process, "odd")
-        assert "has ended by signal SIGKILL" in process.status("odd")["last_error"]
+        # A machine that is slow leads to another error afterwards.
+        errors = process.status("odd")["errors"]
+        assert sum(one["count"] for one in errors if "has ended by signal SIGKILL" in one["message"]) == times
     process.becomes("odd", "running")
     until(lambda: process.metric("headrace_connector_messages_routed_total", connector_key="odd") > 0)
-    assert process.metric("headrace_connector_state", connector_key="odd", state="running") == 1
+    until(lambda: process.metric("headrace_connector_state", connector_key="odd", state="running") == 1)
     (destination,) = process.get("/connectors/odd/destinations")
     assert (destination["stream"], destination["topic"]) == (stream, "odd")
     history = [change["state"] for change in process.status("calm")["history"]]
@@ -186,7 +188,7 @@ def test_a_plugin_that_exits_ends_its_process_alone(
     """os._exit leaves no time for anything; the source is started again."""
     process.start(odd(stream, tmp_path, "exits_at = 5") + neighbour(stream))
     until(lambda: process.status("odd")["restarts_count"] == 1)
-    assert "has ended with status 9" in process.status("odd")["last_error"]
+    assert any("has ended with status 9" in error["message"] for error in process.status("odd")["errors"])
     until(lambda: process.status("odd")["records_count"] > 8)
     goes_on(process, "calm")
     found = numbers(client, stream)

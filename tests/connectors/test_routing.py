@@ -16,9 +16,7 @@ import headrace
 from tests.connectors.process import Connectors, until
 from tests.ports import free_port
 
-FAST = (
-    '[sources.a.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\ncommit_failure_threshold = 3\ntimeout = "5 s"\n'
-)
+FAST = '[sources.a.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\ncommit_failure_threshold = 3\n'
 DROP = '[sources.a.admission]\non_admission_failure = "drop"\n'
 
 
@@ -105,7 +103,8 @@ def test_columns_route_rows_to_topics(
     }
     until(lambda: {topic: ids(client, stream, topic) for topic in expected} == expected)
     assert "kind" not in payloads(client, stream, "paid")[0]
-    assert connectors.metric("iggy_connector_messages_routed_total", connector_key="a") == 20
+    # Messages can be read before their answer has arrived.
+    until(lambda: connectors.metric("iggy_connector_messages_routed_total", connector_key="a") == 20)
     assert connectors.metric("headrace_connector_destinations_active", connector_key="a") == 4
     destinations = connectors.get("/connectors/a/destinations")
     assert {(one["topic"], one["circuit"], one["messages_count"]) for one in destinations} == {
@@ -286,13 +285,17 @@ def test_a_hundred_thousand_destinations_are_bounded(
         events.execute(
             "INSERT INTO events (kind) SELECT 'kind-' || n FROM generate_series(%s::int, %s::int) n", (first, last)
         )
-        until(lambda: refused() == last - 20)
+        until(lambda: refused() == last - 20, 240)
+
+    def series() -> int:
+        # The lag has its own after the first sample, whatever is inserted.
+        return sum("_lag{" not in line for line in connectors.get("/metrics").splitlines())
 
     insert(1, 20_000)
-    series = connectors.get("/metrics").count("\n")
+    before = series()
     memory = psutil.Process(connectors.pid).memory_info().rss
     insert(20_001, 100_000)
-    assert connectors.get("/metrics").count("\n") == series
+    assert series() == before
     assert len(connectors.get("/connectors/a/destinations")) == 20
     assert len(client.topics(stream)) == 20
     assert connectors.metric("headrace_connector_destinations_active", connector_key="a") == 20
@@ -353,5 +356,9 @@ def test_a_destination_that_keeps_failing_is_refused_alone(
     until(lambda: connectors.metric("iggy_connector_destination_circuit_open", connector_key="a") == 0)
     events.execute("INSERT INTO events (kind) VALUES ('closed')")
     until(lambda: ids(client, stream, "closed") == [3])
-    (closed,) = (one for one in connectors.get("/connectors/a/destinations") if one["topic"] == "closed")
-    assert closed["circuit"] == "closed"
+    until(
+        lambda: (
+            {(one["topic"], one["circuit"]) for one in connectors.get("/connectors/a/destinations")}
+            >= {("closed", "closed")}
+        )
+    )

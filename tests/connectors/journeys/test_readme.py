@@ -89,7 +89,8 @@ def test_a_table_goes_to_topics_and_to_files(reader: Reader, running: subprocess
     def files() -> int:
         return len(list(reader.directory.glob("events/stream=events/*/*/*.parquet")))
 
-    until(lambda: running.poll() is not None or files() == 3)
+    # A slow machine may write a topic to more than one file.
+    until(lambda: running.poll() is not None or files() >= 3)
     assert reader.run(typed("headrace connect status")).count("running") == 2
 
     def counted() -> bool:
