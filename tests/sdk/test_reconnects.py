@@ -149,7 +149,7 @@ async def test_a_group_consumer_goes_on_after_breaks(
 async def test_a_member_that_comes_back_does_not_move_its_group_back(
     client: Any, stream: str, proxy: Proxy, flavour: Flavour, url: str
 ) -> None:
-    """It has the partition again, and has not noticed yet that another member was further meanwhile."""
+    """The member has the partition again, and its program has not noticed that another one was further meanwhile."""
     options = {"group": "g", "heartbeat": 0.1, "batch_messages": 5}
     async with (
         asyncio.timeout(LIMIT_SECONDS),

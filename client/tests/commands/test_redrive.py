@@ -21,8 +21,8 @@ COUNT = 20
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, the server notices late that the connection of an earlier run has ended."""
+def _long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait long: on a busy machine, the server notices late that the connection of an earlier run has ended."""
     monkeypatch.setattr(redriving, "_LEAVING_SECONDS", 120)
 
 

@@ -28,8 +28,8 @@ REASONS = ("no JSON", "too late", "elsewhere")
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, the server notices a killed process late. No test here waits for a member that stays."""
+def _long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait long: a busy machine notices a killed process late. No test here waits for a member that stays."""
     monkeypatch.setattr(redriving, "_LEAVING_SECONDS", 120)
 
 

@@ -1,4 +1,4 @@
-"""Offsets that are stored: who is to store them waits for them, whoever has begun that."""
+"""Offsets that are stored: each call that stores them waits for them, also if an earlier one has begun that."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Storing:
         return self.has_ended
 
     def notify(self, *_: object) -> None:
-        """Never: tests decide before somebody waits."""
+        """Do nothing: tests decide before a consumer waits."""
 
     def result(self) -> None:
         if self.failure is not None:
@@ -57,7 +57,7 @@ class Storing:
 
 
 class Native:
-    """In place of the consumer of the native module."""
+    """Stands for the consumer of the native module."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, int]] = []
@@ -75,7 +75,7 @@ class Native:
         return self.left
 
     def note_processed(self, *_: object) -> None:
-        """Nobody asks for it here."""
+        """Do nothing: positions are not asked for here."""
 
     def commit(self, partition: int, offset: int) -> Storing:
         storing = Storing()
@@ -92,7 +92,7 @@ class Committing:
     def __init__(self, kind: Any, native: Native) -> None:
         self.native = native
         self.revoked: list[list[int]] = []
-        """What `on_revoked` was called with."""
+        """Partitions of the calls of `on_revoked`."""
         callbacks = {"revoked": self.revoked.append}
         source = {"group": None, "name": "n", "partitions": None, "start": start_of("first")}
         self.consumer = kind(None, "s", "t", **source, callbacks=callbacks, options=ConsumerOptions())

@@ -12,7 +12,7 @@ LEASE = "30 s"
 SHORT_LEASE = "5 s"
 """Lease of a process that is suspended: another one waits for its end."""
 CHANGING_LEASE = "9 s"
-"""As it, for a process that is called: a call is answered within a third of the lease, or refused."""
+"""Lease of one that is called besides: a call is answered within a third of the lease, or refused."""
 
 
 class Group:
