@@ -139,7 +139,9 @@ test("a function is asked for another token when one has ended", async (t) => {
 
 test("requests wait for a connection, but not for ever", async (t) => {
   const between = await breaker(t);
-  const it = await client(t, { url: between.url, backoff: { minMs: 5000, maxMs: 5000 }, timeoutMs: 200 });
+  // The timeout holds for the login as well, and the next attempt is long after it.
+  const backoff = { minMs: 60_000, maxMs: 60_000 };
+  const it = await client(t, { url: between.url, backoff, timeoutMs: 8000 });
   between.cut();
   await until(() => it.state === "waiting", "a broken connection");
   await assert.rejects(it.ping(), TimeoutError);
