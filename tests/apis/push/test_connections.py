@@ -186,12 +186,12 @@ async def test_a_token_that_is_good_no_more(root: Api, end: str) -> None:
 
 
 async def test_a_token_expires_unless_it_is_renewed(start_server: StartServer, reach: Reach) -> None:
-    settings = {"HTTP_JWT_ACCESS_TOKEN_EXPIRY": "8 s", "HTTP_JWT_CLOCK_SKEW": "0"}
+    settings = {"HTTP_JWT_ACCESS_TOKEN_EXPIRY": "14 s", "HTTP_JWT_CLOCK_SKEW": "0"}
     server = start_server(settings)
     root, again = await reach(server).login(), await reach(server).login()
     async with logged_in(root) as old, logged_in(root) as renewed, logged_in(again) as exchanged:
         # A token created now expires later than the first.
-        await asyncio.sleep(4)
+        await asyncio.sleep(6)
         token = (await root.ok("POST", "/users/refresh-token", {"token": again.token}))["access_token"]["token"]
         # The exchanged token is revoked. It must differ from the token of the connection that stays: otherwise that
         # connection could be closed before it presents the new token.
@@ -212,23 +212,32 @@ async def test_a_token_of_another_user_is_no_renewal(root: Api) -> None:
 
 
 async def test_silence(start_server: StartServer, reach: Reach) -> None:
-    settings = {"PUSH_HEARTBEAT_INTERVAL": "1500 ms", "PUSH_LOGIN_TIMEOUT": "3 s"}
+    # Limits that a pause of the client does not reach; the three connections wait for them side by side.
+    settings = {"PUSH_HEARTBEAT_INTERVAL": "4 s", "PUSH_LOGIN_TIMEOUT": "8 s"}
     root = await reach(start_server(settings)).login()
-    async with connected(root) as anonymous:
-        assert await anonymous.closed() == 4408
-    async with logged_in(root) as browser:
-        # Answering pings keeps the connection alive; the client does so by itself.
-        for _ in range(3):
-            assert await browser.event("heartbeat") == {"type": "heartbeat"}
-        await browser.ask("ping")
-    async with root.session.ws_connect(f"{root.url}/ws", autoping=False) as socket:
-        await socket.send_json({"type": "login", "id": 1, "token": root.token})
-        seen = set()
-        while (message := await socket.receive(10)).type not in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}:
-            seen.add(message.type)
-        assert aiohttp.WSMsgType.PING in seen
-        # The server's close frame: the library may report 1006.
-        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 4440)
+
+    async def does_not_log_in() -> None:
+        async with connected(root) as anonymous:
+            assert await anonymous.closed() == 4408
+
+    async def answers_pings() -> None:
+        async with logged_in(root) as browser:
+            # Answering pings keeps the connection alive; the client does so by itself.
+            for _ in range(3):
+                assert await browser.event("heartbeat") == {"type": "heartbeat"}
+            await browser.ask("ping")
+
+    async def answers_nothing() -> None:
+        async with root.session.ws_connect(f"{root.url}/ws", autoping=False) as socket:
+            await socket.send_json({"type": "login", "id": 1, "token": root.token})
+            seen = set()
+            while (message := await socket.receive(20)).type not in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}:
+                seen.add(message.type)
+            assert aiohttp.WSMsgType.PING in seen
+            # The server's close frame: the library may report 1006.
+            assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 4440)
+
+    await asyncio.gather(does_not_log_in(), answers_pings(), answers_nothing())
 
 
 async def test_too_many_connections(start_server: StartServer, reach: Reach) -> None:
@@ -282,9 +291,9 @@ async def test_too_many_of_other_things(start_server: StartServer, reach: Reach)
         with pytest.raises(Refusal) as refusal:
             await browser.ask("subscribe", subscription=2, topics=topics)
         assert refusal.value.code == 20001
-        # The burst is twice the rate, and fifty more are allowed for each second that sending takes.
+        # The burst is twice the rate, and fifty more are allowed for each second that sending takes, pauses included.
         with contextlib.suppress(ConnectionError):
-            for _ in range(300):
+            for _ in range(3000):
                 await browser.send(type="credit", subscription=1)
         assert await browser.closed() == 4429
 
