@@ -64,6 +64,12 @@ class QuicCaller(QuicConnectionProtocol):
     def __init__(self, quic: QuicConnection) -> None:
         super().__init__(quic)
         self._streams: dict[int, QuicStream] = {}
+        self._has_vanished = False
+
+    def transmit(self) -> None:
+        # The library's timers go on after a client has vanished.
+        if not self._has_vanished:
+            super().transmit()
 
     def quic_event_received(self, event: QuicEvent) -> None:
         if isinstance(event, StreamDataReceived):
@@ -135,6 +141,7 @@ class QuicCaller(QuicConnectionProtocol):
 
     def vanish(self) -> None:
         """Stop responding without closing the connection."""
+        self._has_vanished = True
         cast("asyncio.DatagramTransport", self._transport).abort()
 
 

@@ -440,24 +440,33 @@ class Relay:
 
 
 def test_a_member_whose_machine_has_gone_leaves(start_server: StartServer) -> None:
-    server = start_server({"GRPC_KEEPALIVE_INTERVAL": "3 s"})
+    # Longer than a pause of the member that stays.
+    server = start_server({"GRPC_KEEPALIVE_INTERVAL": "8 s"})
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", "t", 1)
         token = access_token(connection)
     topic = {"stream": named("s"), "topic": named("t")}
     with (
         closing(Relay(server.grpc_address)) as relay,
+        closing(Relay(server.grpc_address)) as gone,
         GrpcCaller(server.grpc_address, token) as root,
-        GrpcCaller(relay.address, token) as far_away,
+        GrpcCaller(relay.address, token) as here,
+        GrpcCaller(gone.address, token) as far_away,
     ):
-        member = Consuming(far_away, v1.Subscribe(**topic, consumer=group_of(root, topic)))
-        member.subscribed()
-        threading.Event().wait(7)
-        assert members_of(root, topic) == 1, "who answers stays"
-        relay.is_silent.set()
-        eventually("its end", lambda: members_of(root, topic) == 0)
-        member.call.cancel()
-        member.close()
+        group = group_of(root, topic)
+        near, far = (
+            Consuming(caller, v1.Subscribe(**topic, consumer=group), seconds=120) for caller in (here, far_away)
+        )
+        for member in (near, far):
+            member.subscribed()
+        gone.is_silent.set()
+        eventually("its end", lambda: members_of(root, topic) == 1, timeout_seconds=60)
+        # Who answers pings stays, however long it has sent nothing else.
+        send(root, topic, 0, b"m")
+        assert near.payloads(1) == [b"m"]
+        for member in (near, far):
+            member.call.cancel()
+            member.close()
 
 
 def _until(members: list[Consuming], count: int) -> Iterator[v1.ConsumeResponse]:
