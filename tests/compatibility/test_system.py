@@ -122,7 +122,7 @@ def test_stats(shared_server: ServerProcess, root: RawConnection, connect: Conne
     assert 0 < process["available_memory"] <= process["total_memory"]
     assert process["cpu_usage"] >= 0
     assert process["total_cpu_usage"] >= 0
-    assert abs(process["start_time"] + process["run_time"] - time.time_ns() // 1000) < 2_000_000
+    assert abs(process["start_time"] + process["run_time"] - time.time_ns() // 1000) < 20_000_000
     assert process["threads_count"] >= 1
     assert 0 < process["free_disk_space"] <= process["total_disk_space"]
     assert process["hostname"] == socket.gethostname()

@@ -110,7 +110,7 @@ def test_an_upgrade_byte_by_byte(address: str) -> None:
 
 def test_a_slow_upgrade(start_server: StartServer) -> None:
     """A client that sends no complete upgrade request in time gets a timeout response."""
-    server = start_server({"WEBSOCKET_HANDSHAKE_TIMEOUT": "2 s"})
+    server = start_server({"WEBSOCKET_HANDSHAKE_TIMEOUT": "8 s"})
     with (
         HandMade(server.websocket_address) as silent,
         HandMade(server.websocket_address) as slow,
@@ -341,7 +341,7 @@ def test_pings_without_answers(server: ServerProcess) -> None:
 
 def test_pings_are_no_heartbeats(start_server: StartServer) -> None:
     """WebSocket pings do not count as heartbeats: a client that sends nothing else becomes stale."""
-    server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "1 s"})
+    server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "6 s"})
     with hand_made(server.websocket_address) as silent, RawConnection.as_root(server.address) as living:
         host, port = silent.socket.getsockname()
 

@@ -18,7 +18,7 @@ from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 
-SOON = {"CONSUMER_GROUP_REBALANCING_TIMEOUT": "2 s", "CONSUMER_GROUP_REBALANCING_CHECK_INTERVAL": "100 ms"}
+SOON = {"CONSUMER_GROUP_REBALANCING_TIMEOUT": "10 s", "CONSUMER_GROUP_REBALANCING_CHECK_INTERVAL": "100 ms"}
 
 MakeGroup = Callable[..., Group]
 
@@ -236,7 +236,7 @@ def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServe
     """A client without heartbeats leaves its groups. Its connection stays open, stale until it joins again. A member
     that asks for its partitions needs no other heartbeat.
     """
-    server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"})
+    server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "8 s"})
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s", partitions=2)
         silent = group.join()

@@ -44,7 +44,7 @@ def wait(
     stream: int | str,
     partition: int | None = 0,
     *,
-    seconds: float = 10.0,
+    seconds: float = 30.0,
     minimum_bytes: int = 1,
     strategy: Strategy = Strategy.NEXT,
     value: int = 0,
