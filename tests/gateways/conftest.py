@@ -15,7 +15,8 @@ GATEWAY: Settings = {
     "system.memory_pool.small": True,
     "system.sharding.cpu_allocation": "1",
     "http.metrics.login_required": True,
-    "consumer_group.gateway_timeout": "3 s",
+    # A gateway that is paused for longer loses its members for ever.
+    "consumer_group.gateway_timeout": "10 s",
     "consumer_group.rebalancing_check_interval": "500 ms",
     "links.unsent_timeout": "5 s",
 }

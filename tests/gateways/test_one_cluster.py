@@ -232,12 +232,20 @@ async def test_the_author_of_a_change_sees_it_at_once(roots: list[Api]) -> None:
 
 async def test_every_gateway_reports_the_cluster(cluster: Cluster, roots: list[Api]) -> None:
     for root in roots:
-        state = await root.ok("GET", "/cluster")
-        assert (state["name"], state["kind"], state["unready"]) == (NAME, "gateway", None)
-        assert {node["state"] for node in state["nodes"]} == {"live"}
-        assert len(state["nodes"]) == len(cluster.nodes)
-        assert sorted(replica["state"] for replica in state["replicas"]) == ["backup", "backup", "primary"]
-        assert all(replica["applied"] > 0 for replica in state["replicas"])
+
+        async def is_well(root: Api = root) -> bool:
+            state = await root.ok("GET", "/cluster")
+            assert (state["name"], state["kind"]) == (NAME, "gateway")
+            assert len(state["nodes"]) == len(cluster.nodes)
+            return (
+                state["unready"] is None
+                and {node["state"] for node in state["nodes"]} == {"live"}
+                and sorted(replica["state"] for replica in state["replicas"]) == ["backup", "backup", "primary"]
+                and all(replica["applied"] > 0 for replica in state["replicas"])
+            )
+
+        # A service that is paused is reported as such until it goes on.
+        await until("all of it is well", is_well)
 
 
 async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Cluster, roots: list[Api]) -> None:

@@ -26,7 +26,8 @@ from tests.server_process import PASSWORD, USERNAME
 UNAVAILABLE = 20200
 PARTITIONS = 8
 SECONDS = 60.0
-LEASE: Settings = {"node.lease": "3 s"}
+# Longer than a pause of the node that stays.
+LEASE: Settings = {"node.lease": "10 s"}
 WAITS: Settings = {"links.unsent_timeout": "2 s"}
 
 
