@@ -17,8 +17,8 @@ from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 
 REQUEST = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
-IDLE_SECONDS = 4
-PATIENT = {"HTTP_FIRST_REQUEST_TIMEOUT": "3 s", "HTTP_IDLE_TIMEOUT": f"{IDLE_SECONDS} s"}
+IDLE_SECONDS = 8
+PATIENT = {"HTTP_FIRST_REQUEST_TIMEOUT": "3 s"}
 
 
 @contextlib.contextmanager
@@ -67,14 +67,16 @@ def test_who_never_finishes_a_request_is_closed(start_server: StartServer, path:
     with connected(server) as silent, connected(server) as slow:
         eventually("the end of the slow one", lambda: not sent_slowly(slow, next(head)))
         assert is_closed(silent)
-        assert served(server)
+        # The deadline holds for each of these attempts as well, which may be paused.
+        eventually("service of others", lambda: served(server))
 
 
 def test_who_asks_nothing_more_is_closed(start_server: StartServer) -> None:
     """The idle timeout also closes a connection in the middle of the next request. A connection with requests stays
     open.
     """
-    server = start_server(PATIENT)
+    # Longer than a pause of the connection that stays.
+    server = start_server({"HTTP_FIRST_REQUEST_TIMEOUT": "10 s", "HTTP_IDLE_TIMEOUT": f"{IDLE_SECONDS} s"})
     with connected(server) as idle, connected(server) as slow, connected(server) as busy:
         for connection in (idle, slow, busy):
             connection.sendall(REQUEST)
@@ -101,9 +103,17 @@ def test_a_slow_tls_handshake_is_closed(start_server: StartServer, tmp_path: Pat
         assert is_closed(started)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with connected(server) as plain, context.wrap_socket(plain) as encrypted:
-        encrypted.sendall(REQUEST)
-        assert answer(encrypted) == b"HTTP/1.1 200 OK"
+
+    def is_served() -> bool:
+        try:
+            with connected(server) as plain, context.wrap_socket(plain) as encrypted:
+                encrypted.sendall(REQUEST)
+                return answer(encrypted) == b"HTTP/1.1 200 OK"
+        except OSError:
+            return False
+
+    # The deadline holds for each of these attempts as well, which may be paused.
+    eventually("service of others", is_served)
 
 
 def test_one_connection_too_many(start_server: StartServer) -> None:

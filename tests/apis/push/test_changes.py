@@ -11,7 +11,7 @@ import pytest
 
 from tests.apis.http.api import Api, b64, batch, rights
 from tests.apis.http.conftest import Reach
-from tests.apis.push.browser import BINARY, JSON, Browser, Refusal, logged_in
+from tests.apis.push.browser import BINARY, JSON, WAIT_SECONDS, Browser, Refusal, logged_in
 from tests.conftest import StartServer
 
 both = pytest.mark.parametrize("subprotocol", [JSON, BINARY])
@@ -246,7 +246,11 @@ async def test_what_is_left_out_takes_no_credit(root: Api) -> None:
         for _ in range(15):
             await root.ok("POST", f"{topic}/messages", batch(b"x"))
             await asyncio.sleep(0.1)
-        await browser.ask("ping")
+        async with asyncio.timeout(WAIT_SECONDS):
+            await browser.ask("ping")
+            while not browser.events:
+                await asyncio.sleep(0.05)
+                await browser.ask("ping")
         assert all(event["messages"] == [] for event in browser.events)
         reported = len(browser.events)
         assert 1 <= reported <= time.monotonic() - began + 2

@@ -51,8 +51,7 @@ async def test_the_log_is_followed(start_server: StartServer, reach: Reach) -> N
     assert login["fields"]["address"] == "127.0.0.1"
     assert abs(login["timestamp"] / 1e6 - time.time()) < 60
 
-    async def followed() -> dict[str, Any]:
-        answer = await root.ok("GET", "/logs?level=error")
+    async def followed(answer: dict[str, Any]) -> dict[str, Any]:
         while True:
             # Other lines appear as well, such as that of the previous request.
             answer = await root.ok("GET", f"/logs?after={answer['last']}&wait_ms=20000")
@@ -60,7 +59,7 @@ async def test_the_log_is_followed(start_server: StartServer, reach: Reach) -> N
             if any(record["message"].startswith("GET /ping") for record in answer["records"]):
                 return answer
 
-    waiting = asyncio.create_task(followed())
+    waiting = asyncio.create_task(followed(await root.ok("GET", "/logs?level=error")))
     await asyncio.sleep(0.3)
     await root("GET", "/ping")
     answer = await asyncio.wait_for(waiting, 60)
