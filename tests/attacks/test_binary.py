@@ -85,11 +85,11 @@ def test_one_user_leaves_memory_to_others(start_server: StartServer) -> None:
             other.send("large", "t", 0, bytes(1_000_000))
             seconds = time.perf_counter() - began
             # Without room, the request would wait until the slow requests release their memory.
-            assert seconds < 5, f"1 MB of another user took {seconds:.1f} s"
+            assert seconds < 15, f"1 MB of another user took {seconds:.1f} s"
 
 
 def test_who_does_not_log_in_is_let_go(start_server: StartServer) -> None:
-    server = start_server({"TCP_LOGIN_TIMEOUT": "3 s"})
+    server = start_server({"TCP_LOGIN_TIMEOUT": "8 s"})
     with (
         RawConnection.as_root(server.address) as user,
         HandMade(server.websocket_address) as upgraded,

@@ -236,7 +236,7 @@ def test_pings_are_counted(shared_server: ServerProcess, show: list[str]) -> Non
         began = time.monotonic()
         pings = frame(PING, b"") * 10_000
         try:
-            while time.monotonic() - began < 10:
+            while time.monotonic() - began < 60:
                 unauthenticated.sendall(pings)
         except ConnectionError:
             pass

@@ -190,7 +190,7 @@ def test_a_client_that_does_not_read_costs_no_memory(tls_server: ServerProcess, 
 
 
 def test_silent_peers_neither_stay_nor_keep_others_out(start_server: StartServer, files: ServerFiles) -> None:
-    settings = {"EDGE_MAX_HANDSHAKES": "4", "EDGE_HANDSHAKE_TIMEOUT": "20 s"}
+    settings = {"EDGE_MAX_HANDSHAKES": "4", "EDGE_HANDSHAKE_TIMEOUT": "60 s"}
     server = start_server(TLS | files.settings() | settings)
     host, port = server.host, server.port
     silent = [socket.create_connection((host, port), 20) for _ in range(8)]
@@ -198,7 +198,7 @@ def test_silent_peers_neither_stay_nor_keep_others_out(start_server: StartServer
     with TlsConnection(server.address, files.trusting()) as connection:
         assert connection.is_alive()
     # The four connections with a slot time out together after 2 s each, and the other four after them.
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 40
     for peer in silent:
         peer.close()
 
