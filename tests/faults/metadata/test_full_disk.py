@@ -80,7 +80,7 @@ class Names:
         pytest.fail("the disk is never full")
 
     async def status(self, replica: ReplicaProcess) -> ReplicaStatus:
-        return await self.caller.stubs[replica.index].GetStatus(GetStatusRequest(), metadata=METADATA, timeout=5.0)
+        return await self.caller.stubs[replica.index].GetStatus(GetStatusRequest(), metadata=METADATA, timeout=30.0)
 
     def check(self, state: StateSnapshot) -> None:
         """Check that acknowledged streams exist and refused ones do not."""
@@ -94,7 +94,7 @@ class Names:
 
 async def takes_commands(names: Names) -> None:
     """Wait until commands are accepted, without a restart or any other intervention."""
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 60.0
     taken = len(names.acknowledged)
     # Commands with an unknown outcome do not count.
     while len(names.acknowledged) == taken:

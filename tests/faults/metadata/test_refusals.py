@@ -200,7 +200,7 @@ async def test_callers_with_the_wrong_name_or_secret_are_refused(tmp_path: Path)
         ):
             for stub in client.caller.stubs:
                 with pytest.raises(aio.AioRpcError) as refusal:
-                    await stub.Propose(request, metadata=((HEADER, token),), timeout=5.0)
+                    await stub.Propose(request, metadata=((HEADER, token),), timeout=30.0)
                 assert refusal.value.code() is grpc.StatusCode.UNAUTHENTICATED
                 assert "check the cluster's name and its secret" in str(refusal.value.details())
         assert await converged(client.caller.stubs) == before

@@ -79,6 +79,6 @@ async def test_three_replicas_with_certificates(tmp_path: Path) -> None:
 async def status_of(channel: aio.Channel) -> ReplicaStatus | None:
     """Return the status of a replica, or `None` if it cannot be queried over this channel."""
     try:
-        return await MetadataStub(channel).GetStatus(GetStatusRequest(), metadata=METADATA, timeout=2.0)
+        return await MetadataStub(channel).GetStatus(GetStatusRequest(), metadata=METADATA, timeout=30.0)
     except aio.AioRpcError:
         return None

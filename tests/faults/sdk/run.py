@@ -146,7 +146,7 @@ def _catch_up(client: headrace.Client, records: dict[str, Record]) -> None:
 
 
 def _left_over(threads: int, descriptors: Mapping[str, str], proxy: Proxy) -> list[str]:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while True:
         gc.collect()
         # The proxy has two descriptors and a thread for each connection that is still open.
