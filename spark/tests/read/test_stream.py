@@ -80,7 +80,7 @@ def test_a_query_waits_for_enough_but_not_for_ever(spark: SparkSession, place: P
         subscribe="a",
         startingOffsets="earliest",
         minOffsetsPerTrigger="20",
-        maxTriggerDelay="6s",
+        maxTriggerDelay="12s",
     )
     with running(frame, seen, tmp_path / "cp") as query:
         place.send("a", 0, range(10, 20))
@@ -195,7 +195,7 @@ def test_lag(spark: SparkSession, place: Place, tmp_path: Path) -> None:
         assert lag is not None
         assert (lag.total, lag.rows, lag.batch_id) == (90, 30, 0)
         assert lag.messages == {(f"{place.stream}/a", 0): 75, (f"{place.stream}/a", 1): 15}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_SECONDS
         while listener.all() and time.monotonic() < deadline:
             time.sleep(0.02)
         assert listener.all() == []

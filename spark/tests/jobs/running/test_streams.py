@@ -68,7 +68,7 @@ def test_a_query_that_ends_by_itself_or_fails(
 def test_a_signal_in_the_middle_of_a_micro_batch(place: Place, tmp_path: Path) -> None:
     """Check that the current micro-batch is completed. SIGINT, which Spark handles too; SIGTERM takes the same path."""
     place.topic("a", 1000)
-    more = {"max_offsets_per_trigger": 300, "slow": 10, "trigger": "continuous-default", "metrics_listen": 0}
+    more = {"max_offsets_per_trigger": 300, "slow": 20, "trigger": "continuous-default", "metrics_listen": 0}
     given = arguments(place, tmp_path, name="eu", report=tmp_path / "report", log_level="info", **more)
     journal = tmp_path / "journal"
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
