@@ -15,7 +15,7 @@ from tests.console.browser import executable
 from tests.server_process import ServerProcess
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / ".cache/artefacts/console"
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 45_000
 expect.set_options(timeout=TIMEOUT_MS)
 # Refusals are part of some journeys; the browser logs them however the page handles them.
 EXPECTED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")

@@ -22,8 +22,8 @@ def test_the_client_for_browsers(place: Place) -> None:
         "HEADRACE_USER": place.root.username,
         "HEADRACE_PASSWORD": place.root.password,
     }
-    command = [NODE, "--test", "--test-timeout=60000", "tests/messages.test.ts", "tests/connections.test.ts"]
+    command = [NODE, "--test", "--test-timeout=200000", "tests/messages.test.ts", "tests/connections.test.ts"]
     done = subprocess.run(
-        command, cwd=CLIENT, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=CLIENT, env=environment, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{done.stderr[-5000:]}"

@@ -131,7 +131,7 @@ class GrpcMember:
             stream=v1.Identifier(name=stream), topic=v1.Identifier(name="t"), consumer=consumer, auto_commit=True
         )
         self._steps.put(v1.ConsumeRequest(subscribe=subscribe))
-        self._call = api.caller.subscriptions.Consume(iter(self._steps.get, None), timeout=60)
+        self._call = api.caller.subscriptions.Consume(iter(self._steps.get, None), timeout=240)
         assert next(self._call).WhichOneof("event") == "subscribed"
         self._received: queue.Queue[v1.Batch] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)

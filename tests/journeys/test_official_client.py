@@ -110,7 +110,7 @@ async def test_a_consumer_of_a_group(place: Place, stream: str) -> None:
         "group", stream, "t", polling_strategy=PollingStrategy.Next(), auto_commit=AutoCommit.Disabled()
     )
     received: dict[int, list[bytes]] = {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for message in consumer.iter_messages():
             received.setdefault(message.partition_id(), []).append(message.payload())
             await consumer.store_offset(message.offset(), message.partition_id())

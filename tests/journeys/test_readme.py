@@ -74,7 +74,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
             start_new_session=True,
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while "Press Ctrl-C to stop" not in terminal.read_text():
             assert process.poll() is None, terminal.read_text()
             assert time.monotonic() < deadline, terminal.read_text()
@@ -82,7 +82,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
         bound: str = tomllib.loads(config.read_text())["tcp"]["address"]
         yield bound
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(30)
+        process.wait(60)
         shown = terminal.read_text()
         for expected in ("is up after", bound, str(data), "driver", "stopped"):
             assert expected in shown, shown

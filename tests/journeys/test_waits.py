@@ -33,7 +33,7 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryApi, at: At, s
     """Each of them gets the messages that come, and none waits for longer."""
     waiters = [at(BinaryApi, place.gateways[number % len(place.gateways)]) for number in range(12)]
     for number, waiter in enumerate(waiters):
-        payload = long_poll.wait(stream, number % 4, seconds=25, who=frames.consumer(100 + number))
+        payload = long_poll.wait(stream, number % 4, seconds=50, who=frames.consumer(100 + number))
         long_poll.begin(waiter.connection, payload)
     time.sleep(HEAD_START_SECONDS)
     began = time.monotonic()
@@ -42,7 +42,7 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryApi, at: At, s
     for number, waiter in enumerate(waiters):
         found = long_poll.answer(waiter.connection)
         assert (found.partition, found.payloads) == (number % 4, [b"for %d" % (number % 4)])
-    assert time.monotonic() - began < 15, "they were notified when it came, not after the timeout"
+    assert time.monotonic() - began < 40, "they were notified when it came, not after the timeout"
 
 
 def test_waits_that_end_without_messages(place: Place, root: BinaryApi, at: At, stream: str) -> None:
@@ -73,11 +73,11 @@ def test_a_watcher_is_notified_of_every_partition(place: Place, root: BinaryApi,
 def test_a_poll_over_http(place: Place, root: BinaryApi, at: At, stream: str, aside) -> None:
     """A long poll waits for messages sent at the other gateway."""
     api = at(HttpApi, place.there)
-    path = f"/streams/{stream}/topics/t/messages?partition_id=3&kind=next&wait_ms=25000"
+    path = f"/streams/{stream}/topics/t/messages?partition_id=3&kind=next&wait_ms=50000"
     polled = aside(lambda: api.ask("GET", path))
     time.sleep(HEAD_START_SECONDS)
     root.send(stream, Sent(b"awaited"), partition=3)
-    assert polled.result(15)["count"] == 1
+    assert polled.result(40)["count"] == 1
 
 
 def test_server_sent_events(place: Place, root: BinaryApi, at: At, stream: str) -> None:

@@ -71,7 +71,7 @@ class Consumer:
             self._process.kill()
         else:
             self._process.terminate()
-        status = self._process.wait(30)
+        status = self._process.wait(60)
         # SIGTERM kills a process that has not installed its signal handler yet.
         assert kill or status in (0, -signal.SIGTERM), f"consumer {self.number} ended with status {status}"
 
