@@ -202,7 +202,7 @@ async def test_a_connection_that_hangs_is_made_again(client: Any, stream: str, p
         before = proxy.connections
         proxy.stall()
         try:
-            # That of the client, and both of the consumer. The proxy does not see the end of a connection now.
+            # One is of the client, two are of the consumer. The proxy does not see the end of a connection now.
             while proxy.connections < before + 3:
                 await consumer.poll(timeout=0.5)
         finally:

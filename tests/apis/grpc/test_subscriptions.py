@@ -461,7 +461,7 @@ def test_a_member_whose_machine_has_gone_leaves(start_server: StartServer) -> No
             member.subscribed()
         gone.is_silent.set()
         eventually("its end", lambda: members_of(root, topic) == 1, timeout_seconds=60)
-        # Who answers pings stays, however long it has sent nothing else.
+        # A client that answers pings stays, however long it has sent nothing else.
         send(root, topic, 0, b"m")
         assert near.payloads(1) == [b"m"]
         for member in (near, far):

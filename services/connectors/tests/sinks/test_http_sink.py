@@ -41,19 +41,13 @@ async def server():
 
 
 @pytest.fixture
-async def sink_of(server):
-    """Make a sink for the server, and close it at the end."""
-    made = []
+def sink_of(server, opened):
+    """Make a sink for the server."""
 
     async def make(**settings):
-        sink = HttpSink(HttpSinkSettings.model_validate({"url": str(server.make_url("/in")), **settings}))
-        made.append(sink)
-        await sink.open()
-        return sink
+        return await opened(HttpSink(HttpSinkSettings.model_validate({"url": str(server.make_url("/in")), **settings})))
 
-    yield make
-    for sink in made:
-        await sink.close()
+    return make
 
 
 async def test_a_batch_is_an_array(sink_of, server):

@@ -35,19 +35,15 @@ async def server():
 
 
 @pytest.fixture
-async def sink_of(server):
-    """Make a sink for the server, and close it at the end."""
-    made = []
+def sink_of(server, opened):
+    """Make a sink for the server."""
 
     async def make(**settings):
-        sink = OpenSearchSink(OpenSearchSinkSettings(url=str(server.make_url("/")), index="a", **settings))
-        made.append(sink)
-        await sink.open()
-        return sink
+        return await opened(
+            OpenSearchSink(OpenSearchSinkSettings(url=str(server.make_url("/")), index="a", **settings))
+        )
 
-    yield make
-    for sink in made:
-        await sink.close()
+    return make
 
 
 async def test_an_id_that_is_too_long_is_refused_for_its_message_alone(sink_of, server):

@@ -16,21 +16,15 @@ from headrace_connectors.sinks.postgres.sink import PostgresSink
 
 
 @pytest.fixture
-async def sink_of(database, database_url):
-    """Make a sink for the table `orders`, and close it at the end."""
+def sink_of(database, database_url, opened):
+    """Make a sink for the table `orders`."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, ware text, cents numeric, body jsonb, at timestamptz)")
-    made = []
 
     async def make(**settings):
         filled = {"url": database_url, "table": "public.orders", **settings}
-        sink = PostgresSink(PostgresSinkSettings.model_validate(filled))
-        made.append(sink)
-        await sink.open()
-        return sink
+        return await opened(PostgresSink(PostgresSinkSettings.model_validate(filled)))
 
-    yield make
-    for sink in made:
-        await sink.close()
+    return make
 
 
 def rows(database, columns="id"):

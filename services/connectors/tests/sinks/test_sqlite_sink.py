@@ -27,19 +27,15 @@ def database(file):
 
 
 @pytest.fixture
-async def sink_of(database, file):
-    """Make a sink for the table `the orders`, and close it at the end."""
-    made = []
+def sink_of(database, file, opened):
+    """Make a sink for the table `the orders`."""
 
     async def make(**settings):
-        sink = SqliteSink(SqliteSettings.model_validate({"path": file, "table": "the orders", **settings}))
-        made.append(sink)
-        await sink.open()
-        return sink
+        return await opened(
+            SqliteSink(SqliteSettings.model_validate({"path": file, "table": "the orders", **settings}))
+        )
 
-    yield make
-    for sink in made:
-        await sink.close()
+    return make
 
 
 def rows(database, columns="id"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -11,6 +11,8 @@ HeaderValue = bool | int | float | str | bytes
 """Value of a user header."""
 Headers = dict[str, HeaderValue]
 """User headers."""
+HEADER_BYTES_MAX: Final = 255
+"""Size of the name of a user header, and of its value."""
 
 
 class Destination(NamedTuple):

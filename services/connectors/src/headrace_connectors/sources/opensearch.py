@@ -25,6 +25,7 @@ from headrace_connectors.contract import (
     encode_state,
     stable_id,
 )
+from headrace_connectors.contract.records import HEADER_BYTES_MAX
 from headrace_connectors.search.server import SearchServer, ServerSettings
 from headrace_settings import Between, Duration
 
@@ -33,7 +34,6 @@ _RESULTS_MAX: Final = 10_000
 """Documents that servers return at once, unless an index is configured otherwise."""
 _LAG_MAX: Final = 10_000
 """Documents that are counted for the lag."""
-_HEADER_BYTES_MAX: Final = 255
 _LATE_MAX: Final = 1000
 """Late documents that are named in the position; beyond them, those with the smallest values are not searched any more.
 """
@@ -231,7 +231,7 @@ def _version(hit: dict[str, Any]) -> tuple[str, str, int, int]:
 
 def _headers(document_id: str) -> dict[str, HeaderValue] | None:
     # A part of an id would be that of another document.
-    return {"document_id": document_id} if len(document_id.encode()) <= _HEADER_BYTES_MAX else None
+    return {"document_id": document_id} if len(document_id.encode()) <= HEADER_BYTES_MAX else None
 
 
 def _name(hit: dict[str, Any]) -> str:

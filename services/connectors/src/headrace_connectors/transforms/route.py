@@ -14,6 +14,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from headrace_connectors.contract import ConnectorError, Destination, Record, Settings, Transform
+from headrace_connectors.contract.records import HEADER_BYTES_MAX
 from headrace_connectors.http_client import beginning
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.pipeline_file.models import TableDestination
@@ -21,13 +22,12 @@ from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, va
 from headrace_settings import Between, Duration, Secret
 
 _BODY_BYTES_MAX: Final = 16 * 1024 * 1024
-_HEADER_BYTES_MAX: Final = 255
 _log = logging.getLogger(__name__)
 
 
 def _header(name: str) -> str:
-    if len(name.encode()) > _HEADER_BYTES_MAX:
-        raise ValueError(f"a user header has a name of at most {_HEADER_BYTES_MAX} bytes")
+    if len(name.encode()) > HEADER_BYTES_MAX:
+        raise ValueError(f"a user header has a name of at most {HEADER_BYTES_MAX} bytes")
     return name
 
 

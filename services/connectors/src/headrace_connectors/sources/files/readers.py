@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from headrace_connectors.contract import Record, stable_id
+from headrace_connectors.contract.records import HEADER_BYTES_MAX
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.files.followed import Entry, OpenFile
 from headrace_connectors.sources.files.lines import Line, LineShape
 from headrace_connectors.sources.files.settings import ColumnKind, CsvSettings, FilesSettings
 
 _BOM: Final = "\ufeff"
-_HEADER_BYTES_MAX: Final = 255
 _PATHS_MAX: Final = 256
 _BOOLS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
@@ -75,7 +75,7 @@ def file_record(payload: Any, entry: Entry, line: int, identity: Sequence[object
 @lru_cache(_PATHS_MAX)
 def _header(path: str) -> str:
     """Return the end of a path that a header has room for."""
-    return path.encode(errors="replace")[-_HEADER_BYTES_MAX:].decode(errors="ignore")
+    return path.encode(errors="replace")[-HEADER_BYTES_MAX:].decode(errors="ignore")
 
 
 class LineReader(Reader):
