@@ -233,6 +233,22 @@ def test_a_group_recovers_when_two_of_three_members_end():
     asyncio.run(work())
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"no entry",
+        encode(alive("mm")).replace(b"mm", b"\xff\xfe"),
+        b"\x82\xa4type\xa7renewal\xa1x" + b"\x91" * 100_000,
+    ],
+    ids=["no MessagePack", "no UTF-8", "nested deeply"],
+)
+def test_messages_that_are_no_entries_are_left_out(payload):
+    topic = LedgerTopic(None, "s", "g", timeout=1.0)
+    topic._read(0, 0, payload)
+    topic._read(1, 0, encode(alive("x")))
+    assert set(topic.ledger.members) == {"x"}
+
+
 def test_entries_that_were_removed_before_they_were_read_are_an_error():
     """A ledger with a hole would differ from those of other processes."""
     topic = LedgerTopic(None, "s", "g", timeout=1.0)

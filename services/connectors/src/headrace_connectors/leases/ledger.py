@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.versions import FAMILIES, Family, LogChange, VersionLog
 
 NO_FENCE: Final = -1
@@ -221,7 +222,7 @@ class Ledger:
         log = logs.get(entry.key, VersionLog(entry.key))
         try:
             changed = log.after(_CHANGES.decode(entry.change)) if log.epoch == entry.after else None
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             # Of another release: all processes leave it out alike.
             return False
         if changed is None:
@@ -261,7 +262,10 @@ def decode(payload: bytes) -> Entry:
     Raises:
         msgspec.MsgspecError: There is none, or it is of another version.
     """
-    return _DECODER.decode(payload)
+    try:
+        return _DECODER.decode(payload)
+    except (UnicodeError, RecursionError) as error:
+        raise msgspec.DecodeError(f"text that is not UTF-8, or nested too deeply: {error}") from error
 
 
 _DECODER: Final[msgspec.msgpack.Decoder[Entry]] = msgspec.msgpack.Decoder(Entry)
