@@ -99,7 +99,7 @@ def _wanted(topic: Topic, form: TopicForm, field: str) -> list[Place]:
 async def _place(cursor: Cursor, position: Position | None, start: Start, session: Session) -> bool:
     """Place a cursor at the requested position; return whether the position had to be reset."""
     if position is not None:
-        beginning = starts.resumed(cursor.feed, position)
+        beginning = await starts.resumed(cursor.feed, position, session)
     else:
         beginning = await starts.begun(cursor.feed, start, cursor.subscription.consumer, session)
     cursor.reset(beginning.offset, beginning.epoch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import headrace_core as core
 from headrace_gateway.json_api.errors import Refused
@@ -24,15 +25,30 @@ class Beginning:
     """True if the position differs from the requested one."""
 
 
-def resumed(feed: Feed, position: Position) -> Beginning:
-    """Return the position at which a reconnecting client continues."""
-    if position.epoch != str(feed.epoch):
+async def resumed(feed: Feed, position: Position, session: Session) -> Beginning:
+    """Return the position at which a reconnecting client continues.
+
+    Args:
+        feed: The partition.
+        position: Next message that the client expects.
+        session: Session of the user.
+
+    Raises:
+        Refused: The position cannot be determined.
+        SessionLost: The node stops.
+    """
+    epoch, next_offset = feed.epoch, feed.next_offset
+    if position.epoch != str(epoch):
         # The epoch has changed: offsets refer to other messages.
-        return Beginning(feed.first_offset, feed.epoch, is_reset=True)
-    if position.offset > feed.next_offset:
-        # Messages already read were lost; new messages will get their offsets.
-        return Beginning(feed.next_offset, feed.epoch, is_reset=True)
-    return Beginning(position.offset, feed.epoch)
+        return Beginning(feed.first_offset, epoch, is_reset=True)
+    # Reads go beyond the end that the feed has been notified of, also those of another gateway: ask for the message
+    # before the position.
+    if position.offset > next_offset:
+        before = position.offset - 1
+        if await _found(feed, "offset", before, session) != before:
+            # Messages already read were lost; new messages will get their offsets.
+            return Beginning(next_offset, epoch, is_reset=True)
+    return Beginning(position.offset, epoch)
 
 
 async def begun(feed: Feed, start: Start, consumer: int | str | None, session: Session) -> Beginning:
@@ -60,7 +76,7 @@ async def begun(feed: Feed, start: Start, consumer: int | str | None, session: S
         case "next":
             offset = await _stored(feed, consumer, session) or first_offset
         case "timestamp":
-            found = await _at(feed, start.value, session)
+            found = await _found(feed, "timestamp", start.value, session)
             # No message is that late: start with the next message.
             offset = found if found is not None else next_offset
     return Beginning(offset, epoch)
@@ -81,15 +97,16 @@ async def _stored(feed: Feed, consumer: int | str | None, session: Session) -> i
     return stored.stored_offset + 1 if stored is not None else 0
 
 
-async def _at(feed: Feed, micros: int, session: Session) -> int | None:
+async def _found(feed: Feed, strategy: Literal["offset", "timestamp"], value: int, session: Session) -> int | None:
+    """Return the offset of the first message from an offset or time on, if there is one."""
     place = feed.place
     answer = await session.call(
         *core.encode_poll_messages(
             stream=place.stream_id,
             topic=place.topic_id,
             partition=place.partition_id,
-            strategy="timestamp",
-            value=micros,
+            strategy=strategy,
+            value=value,
             count=1,
         )
     )
