@@ -35,12 +35,18 @@ WRONG = {
     "subscribePattern": ["", "("],
     "assign": ["orders", "[]", "{}", '{"a": []}', '{"a": [0, 0]}', '{"a": ["0"]}', '{"a": [-1]}', '{"a": [true]}'],
     "startingOffsets": ["first", "{}", '{"a": {"0": -3}}', '{"a": {"x": 1}}', '{"a": {"0": "1"}}', '{"a": 1}', "{"],
-    "startingTimestamp": ["yesterday", "2026-11-21T20:00:00", "-1"],
-    "startingOffsetsByTimestamp": ["latest", '{"a": {"0": -1}}', '{"a": {"0": 1}, "a": {"0": 2}}'],
+    "startingTimestamp": ["yesterday", "2026-11-21T20:00:00", "-1", "1969-12-31T23:59:59.5Z", "1763755200000000000"],
+    # Nanoseconds are no milliseconds.
+    "startingOffsetsByTimestamp": [
+        "latest",
+        '{"a": {"0": -1}}',
+        '{"a": {"0": 1}, "a": {"0": 2}}',
+        '{"a": {"0": 1763755200000000000}}',
+    ],
     "startingOffsetsByTimestampStrategy": ["earliest"],
     "endingOffsets": ["earliest", '{"a": {"0": -3}}', '{"a": {"0": -2}}'],
-    "endingTimestamp": ["tomorrow"],
-    "endingOffsetsByTimestamp": ["{}"],
+    "endingTimestamp": ["tomorrow", "1970-01-01T00:00:00+01:00"],
+    "endingOffsetsByTimestamp": ["{}", '{"a": {"0": 10000000000000000}}'],
     "readerId": [""],
     "maxOffsetsPerTrigger": ["0", "1e6", "-5"],
     "maxBytesPerTrigger": ["0", "1x"],
@@ -131,6 +137,7 @@ def test_names_are_taken_in_any_case_and_values_are_typed() -> None:
     assert options.channel_arguments == (("grpc.max_reconnect_backoff_ms", 17),)
     assert not options.fail_on_data_loss
     assert read_options(LEAST | {"startingTimestamp": "1500"}).starting_timestamp == 1_500_000
+    assert read_options(LEAST | {"startingTimestamp": "1970-01-01T00:00:00Z"}).starting_timestamp == 0
     assert read_options(LEAST | {"startingOffsetsByTimestamp": '{"a": {"0": 2}}'}).starting_offsets_by_timestamp == {
         "a": {0: 2000}
     }

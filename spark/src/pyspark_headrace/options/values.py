@@ -18,6 +18,9 @@ LATEST: Final = -1
 OFFSET_MAX: Final = 2**63 - 1
 """Largest offset: Spark's integers are signed; offsets on the wire are not."""
 
+MILLISECONDS_MAX: Final = 10**16 - 1
+"""Largest time in milliseconds: in microseconds, it fits into the unsigned 64 bits of requests."""
+
 PartitionOffsets = dict[str, dict[int, int]]
 """Offsets, or times in microseconds, by topic and partition."""
 
@@ -130,14 +133,15 @@ def pattern(text: str) -> str:
 def moment(text: str) -> int:
     """Parse a time into microseconds since the Unix epoch: ISO 8601 with an offset to UTC, or milliseconds."""
     stripped = text.strip()
+    # Up to `MILLISECONDS_MAX`.
     if re.fullmatch(r"\d{1,16}", stripped):
         return int(stripped) * 1000
     try:
         when = datetime.fromisoformat(stripped)
     except ValueError:
         when = None
-    if when is None or when.tzinfo is None:
-        raise Unsuitable("milliseconds since 1970, or a time with its offset like 2026-11-21T20:00:00Z")
+    if when is None or when.tzinfo is None or when.timestamp() < 0:
+        raise Unsuitable("milliseconds since 1970, or a later time with its offset like 2026-11-21T20:00:00Z")
     return int(when.timestamp()) * 1_000_000 + when.microsecond
 
 
@@ -168,18 +172,19 @@ def positions(*words_allowed: str) -> Callable[[str], PartitionOffsets | str]:
 
 def moments(text: str) -> PartitionOffsets:
     """Parse ``{"topic": {"0": milliseconds}}`` into microseconds."""
-    found = _by_partition(text, 'JSON like {"orders": {"0": 1763755200000}}, in milliseconds', minimum=0)
+    expected = 'JSON like {"orders": {"0": 1763755200000}}, in milliseconds since 1970'
+    found = _by_partition(text, expected, minimum=0, maximum=MILLISECONDS_MAX)
     return {topic: {number: at * 1000 for number, at in partitions.items()} for topic, partitions in found.items()}
 
 
-def _by_partition(text: str, expected: str, *, minimum: int) -> PartitionOffsets:
+def _by_partition(text: str, expected: str, *, minimum: int, maximum: int = OFFSET_MAX) -> PartitionOffsets:
     result: PartitionOffsets = {}
     for topic, partitions in _json(text, expected).items():
         if not isinstance(partitions, dict) or not partitions:
             raise Unsuitable(expected)
         result[topic] = {}
         for number, value in partitions.items():
-            if not re.fullmatch(r"\d{1,9}", number) or not _is_number(value) or not minimum <= value <= OFFSET_MAX:
+            if not re.fullmatch(r"\d{1,9}", number) or not _is_number(value) or not minimum <= value <= maximum:
                 raise Unsuitable(expected)
             result[topic][int(number)] = value
     return result
