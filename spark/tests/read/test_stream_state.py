@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from described import described, partition, topic
 
-from pyspark_headrace.cluster.description import Description
+from pyspark_headrace.cluster.description import Description, Key
 from pyspark_headrace.errors import DataLossError, OffsetError, OptionError
-from pyspark_headrace.options.reading import stream_options
+from pyspark_headrace.options.reading import batch_options, stream_options
 from pyspark_headrace.read.offsets import Offsets
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.progress import followed, ranges
@@ -181,6 +181,9 @@ def test_a_range_that_goes_back_is_never_a_task() -> None:
 def test_where_reading_begins() -> None:
     there = described(topic("orders", partition(0, 3, 9), partition(1, 0, 4)))
 
+    def grown(wanted: Mapping[Key, int]) -> dict[Key, int]:
+        return dict.fromkeys(wanted, 11)
+
     def begin(**more: str) -> list[int]:
         found = starts(stream_options(LEAST | more), there, lambda wanted: dict.fromkeys(wanted, 4), otherwise=-1)
         return [found["orders", number] for number in range(2)]
@@ -199,3 +202,11 @@ def test_where_reading_begins() -> None:
     assert begin(startingTimestamp="7", startingOffsetsByTimestampStrategy="latest") == [4, 4]
     assert begin(startingOffsetsByTimestamp='{"orders": {"0": 7}}', startingOffsets="earliest") == [4, 0]
     assert ends(stream_options(LEAST), there, lambda wanted: {}) == {("orders", 0): 9, ("orders", 1): 4}
+    # Messages that arrive after the description, and are older than the time, move the end behind which reading begins.
+    later = batch_options(
+        LEAST | {"startingTimestamp": "7", "endingTimestamp": "8", "startingOffsetsByTimestampStrategy": "latest"}
+    )
+    for found in (starts(later, there, grown, otherwise=-2), ends(later, there, grown)):
+        assert found == {("orders", 0): 9, ("orders", 1): 4}
+    with pytest.raises(OptionError, match="partition 0 has no message at or after 7000 microseconds"):
+        starts(stream_options(LEAST | {"startingTimestamp": "7"}), there, grown, otherwise=-1)

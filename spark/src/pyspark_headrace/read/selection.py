@@ -105,7 +105,7 @@ def starts(options: ReadOptions, described: Description, times: Times, *, otherw
     wanted = _times(
         options.starting_timestamp, options.starting_offsets_by_timestamp, described, "startingOffsetsByTimestamp"
     )
-    found = times(wanted) if wanted else {}
+    found = _found(times, wanted, described)
     result: dict[Key, int] = {}
     for key, partition in described.partitions.items():
         if key in found:
@@ -138,7 +138,7 @@ def ends(options: ReadOptions, described: Description, times: Times) -> dict[Key
     wanted = _times(
         options.ending_timestamp, options.ending_offsets_by_timestamp, described, "endingOffsetsByTimestamp"
     )
-    found = times(wanted) if wanted else {}
+    found = _found(times, wanted, described)
     return {
         key: found[key]
         if key in found
@@ -166,6 +166,12 @@ def _times(everywhere: int | None, named: PartitionOffsets | None, described: De
         _check_known(flat, described, name)
         times |= flat
     return times
+
+
+def _found(times: Times, wanted: Mapping[Key, int], described: Description) -> dict[Key, int]:
+    # The lookup may return offsets later than those in the description.
+    offsets = times(wanted) if wanted else {}
+    return {key: min(offset, described.partitions[key].next_offset) for key, offset in offsets.items()}
 
 
 def _resolved(asked: int, first: int, following: int, key: Key, name: str) -> int:
