@@ -33,12 +33,15 @@ class Gateway:
         self.reported = reported
         self.asked = 0
         self.pins: dict[str, bytes] = {}
+        self.unpinned = 0
 
     def pin(self, stream: str, reader: str, value: bytes) -> bytes:
         return self.pins.setdefault(reader, value)
 
     def unpin(self, stream: str, reader: str) -> None:
-        del self.pins[reader]
+        self.unpinned += 1
+        # Without a pin, a server does nothing.
+        self.pins.pop(reader, None)
 
     def describe(self, stream: str, topics: Sequence[str] = (), *, with_sizes: bool = False) -> Description:
         assert stream == "shop"
@@ -92,6 +95,22 @@ def test_the_beginning_outlives_the_driver() -> None:
     later.confirm()
     later.confirm()
     assert gateway.pins == {}
+    assert other.unpinned == 1
+
+
+def test_the_next_run_confirms_the_only_micro_batch() -> None:
+    """Check that no pin stays: Spark confirms one micro-batch late, and a run with a checkpoint pins none."""
+    first, gateway = following(described(topic("orders", partition(0, 0, 5))), readerId="job")
+    first.initial()
+    assert list(gateway.pins) == ["job"]
+    later, other = following(described(topic("orders", partition(0, 0, 50))), readerId="job")
+    other.pins = gateway.pins
+    later.confirm()
+    assert gateway.pins == {}
+    unnamed, third = following(described(topic("orders", partition(0, 0, 5))))
+    unnamed.initial()
+    unnamed.confirm()
+    assert third.unpinned == 0
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class Following:
         self._planner = planner or Planner(options)
         self._trigger_delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._initial: Offsets | None = None
-        self._is_pinned = False
+        self._is_confirmed = False
         self._frozen: Offsets | None = None
         self._needs_sizes = (
             options.max_bytes_per_trigger is not None
@@ -46,7 +46,6 @@ class Following:
             found = Offsets.of(self._options.stream, described, positions)
             if self._options.reader_id is not None:
                 found = self._planner.pinned(self._options.reader_id, found)
-                self._is_pinned = True
             elif depends_on_the_moment(self._options):
                 _log.warning(
                     "where this query begins is found anew if the driver dies before the first micro-batch is noted: "
@@ -57,9 +56,12 @@ class Following:
         return self._initial
 
     def confirm(self) -> None:
-        """Note that a micro-batch is complete: the checkpoint now replaces the pinned start offsets."""
-        if self._is_pinned and self._options.reader_id is not None:
-            self._is_pinned = False
+        """Note that a micro-batch is complete: the checkpoint now replaces the pinned start offsets.
+
+        An earlier run may have pinned them: Spark confirms the micro-batch of a run that had only one in the next run.
+        """
+        if self._options.reader_id is not None and not self._is_confirmed:
+            self._is_confirmed = True
             self._planner.unpin(self._options.reader_id)
 
     def freeze(self) -> None:
