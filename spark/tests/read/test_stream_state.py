@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 from described import described, partition, topic
 
-from pyspark_headrace.cluster.description import Description, Key
+from pyspark_headrace.cluster.description import Description, Key, Topic
+from pyspark_headrace.cluster.gateway import Issued
 from pyspark_headrace.errors import DataLossError, OffsetError, OptionError
 from pyspark_headrace.options.reading import batch_options, stream_options
 from pyspark_headrace.read.offsets import Offsets
@@ -37,6 +38,9 @@ class Gateway:
 
     def pin(self, stream: str, reader: str, value: bytes) -> bytes:
         return self.pins.setdefault(reader, value)
+
+    def ticket(self, topic: Topic, access: str) -> Issued:
+        return Issued(f"{access} {topic.title}", 3600.0)
 
     def unpin(self, stream: str, reader: str) -> None:
         self.unpinned += 1
@@ -189,6 +193,37 @@ def test_a_stream_goes_on_in_what_is_left(what: str, position: int | None) -> No
         followed(at, now, stream_options(LEAST))
     found = followed(at, now, stream_options(LEAST | {"failOnDataLoss": "false"}))
     assert found.next.get(("orders", 0)) == position
+
+
+def planned(stream: Following, start: Offsets, end: Offsets) -> list[tuple[str, int, int, int]]:
+    return [(split.topic, split.partition_id, split.start, split.end) for split in stream.splits(start, end)]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_log_that_was_cut_off_goes_on_where_it_ends(others: int) -> None:
+    """Check that new messages with the offsets of lost ones are read, with and without messages elsewhere."""
+    clock = Clock()
+    before = described(topic("orders", partition(0, 0, 15), partition(1, 0, 20)))
+    start = Offsets.of("shop", before, before.ends)
+    # More messages than there are: the cut is noted at once in any case.
+    stream, gateway = following(before, clock, failOnDataLoss="false", minOffsetsPerTrigger="100")
+    gateway.reported = described(topic("orders", partition(0, 0, 7), partition(1, 0, 20 + others)))
+    noted = stream.next(start, is_limited=True)
+    assert noted is not None
+    assert noted.next == {("orders", 0): 7, ("orders", 1): 20}
+    # Spark plans the micro-batch again after each restart.
+    assert planned(stream, start, noted) == []
+    strict, of_strict = following(before)
+    of_strict.reported = gateway.reported
+    with pytest.raises(DataLossError, match=r"goes from 15 back to 7\. failOnDataLoss = false"):
+        strict.splits(start, noted)
+    assert stream.next(noted, is_limited=True) is None
+    clock.now += 1
+    gateway.reported = described(topic("orders", partition(0, 0, 18), partition(1, 0, 20 + others)))
+    end = stream.next(noted, is_limited=False)
+    assert end is not None
+    elsewhere = [("orders", 1, 20, 20 + others)] if others else []
+    assert planned(stream, noted, end) == [("orders", 0, 7, 18), *elsewhere]
 
 
 def test_a_range_that_goes_back_is_never_a_task() -> None:

@@ -67,6 +67,18 @@ def followed(start: Offsets, described: Description, options: ReadOptions) -> Of
     return Offsets.of(start.stream, described, positions)
 
 
+def needs_noting(start: Offsets, at: Offsets) -> bool:
+    """Return whether the checkpoint has to have the position of `followed` before anything is read from there.
+
+    That is so if a log was cut off: new messages take the offsets of the lost ones. Once there are more of them, the
+    old position would be one among them, and those before it would be left out.
+    """
+    return any(
+        position < start.at(key) and start.generations.get(key) == at.generations[key]
+        for key, position in at.next.items()
+    )
+
+
 def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOptions) -> dict[Key, tuple[int, int]]:
     """Return the ranges of a micro-batch, as far as they still exist.
 
@@ -79,7 +91,8 @@ def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOp
         if first == last:
             continue
         if first > last:
-            raise DataLossError(f"topic {key[0]}, partition {key[1]}: the checkpoint goes from {first} back to {last}")
+            _lost(options, f"topic {key[0]}, partition {key[1]}: the checkpoint goes from {first} back to {last}")
+            continue
         partition = described.partitions.get(key)
         if partition is None or end.generations[key] != partition.generation:
             _lost(options, f"topic {key[0]}, partition {key[1]}, offsets {first} to {last}: gone, or made anew")

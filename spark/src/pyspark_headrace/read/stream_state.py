@@ -13,7 +13,7 @@ from pyspark_headrace.options.values import LATEST
 from pyspark_headrace.read.admission import TriggerDelay
 from pyspark_headrace.read.offsets import Offsets
 from pyspark_headrace.read.planning import Planner
-from pyspark_headrace.read.progress import admitted, backlog, followed, ranges
+from pyspark_headrace.read.progress import admitted, backlog, followed, needs_noting, ranges
 from pyspark_headrace.read.selection import depends_on_the_moment, starts
 from pyspark_headrace.read.splits import Split
 
@@ -85,6 +85,9 @@ class Following:
         """
         described = self._described()
         at = followed(start, described, self._options)
+        if needs_noting(start, at):
+            # A micro-batch without messages, whatever the limits and delays of the others are.
+            return at
         ends = self._ends(described, at)
         available = sum(backlog(at, ends).values())
         if available == 0:
