@@ -95,6 +95,16 @@ def behind(end: str | None, latest: str | None) -> dict[tuple[str, int], int] | 
     return {key: max(offset - ends.get(key, 0), 0) for key, offset in latests.items()}
 
 
+def between(start: str | None, end: str | None) -> dict[tuple[str, int], int] | None:
+    """Return the number of messages of a micro-batch by topic and partition; None if the source is another one.
+
+    A topic that is missing at the start joins the stream in this micro-batch, and none of its messages is read yet.
+    """
+    moved = behind(start, end)
+    known = {title for title, _ in _positions(start) or {}}
+    return None if moved is None else {key: count for key, count in moved.items() if key[0] in known}
+
+
 def _positions(text: str | None) -> dict[tuple[str, int], int] | None:
     try:
         found: Any = json.loads(text or "")

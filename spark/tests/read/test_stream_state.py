@@ -226,6 +226,41 @@ def test_a_log_that_was_cut_off_goes_on_where_it_ends(others: int) -> None:
     assert planned(stream, noted, end) == [("orders", 0, 7, 18), *elsewhere]
 
 
+def test_a_topic_that_joins_begins_at_its_first_message() -> None:
+    clock = Clock()
+    orders = topic("orders", partition(0, 0, 5))
+    alone = described(orders)
+    start = Offsets.of("shop", alone, alone.ends)
+    # Retention has removed 1000 messages, which were never to be read.
+    stream, gateway = following(described(orders, topic("returns", partition(0, 1000, 5000))), clock)
+    noted = stream.next(start, is_limited=False)
+    assert noted is not None
+    assert noted.next == {("orders", 0): 5, ("returns", 0): 1000}
+    assert planned(stream, start, noted) == []
+    end = stream.next(noted, is_limited=False)
+    assert end is not None
+    assert planned(stream, noted, end) == [("returns", 0, 1000, 5000)]
+    # An earlier release has noted both in one micro-batch.
+    assert planned(stream, start, end) == [("returns", 0, 1000, 5000)]
+    # Retention goes on before the micro-batches are planned again: the first has nothing to lose, the second has.
+    clock.now += 1
+    gateway.reported = described(orders, topic("returns", partition(0, 1500, 5000)))
+    assert planned(stream, start, noted) == []
+    with pytest.raises(DataLossError, match="offsets 1000 to 5000: there are those from 1500 to 5000"):
+        stream.splits(noted, end)
+
+
+def test_a_new_partition_of_a_topic_begins_at_0() -> None:
+    """Check that a loss from its start on is reported: the stream was there before the partition."""
+    before = described(topic("orders", partition(0, 0, 5)))
+    start = Offsets.of("shop", before, before.ends)
+    stream, _ = following(described(topic("orders", partition(0, 0, 5), partition(1, 3, 9))))
+    end = stream.next(start, is_limited=False)
+    assert end is not None
+    with pytest.raises(DataLossError, match="partition 1, offsets 0 to 9: there are those from 3 to 9"):
+        stream.splits(start, end)
+
+
 def test_a_range_that_goes_back_is_never_a_task() -> None:
     planner = Planner(stream_options(LEAST))
     with pytest.raises(OffsetError, match="a range from 5 to 4 cannot be"):

@@ -42,6 +42,8 @@ def admitted(start: Offsets, ends: Mapping[Key, int], described: Description, op
 def followed(start: Offsets, described: Description, options: ReadOptions) -> Offsets:
     """Map the position of a stream to the partitions that exist now.
 
+    A topic that joins the stream begins at its first message, and a new partition of another topic at 0.
+
     Raises:
         DataLossError: Unread messages are lost: the topic or partition was deleted, recreated or purged.
     """
@@ -50,7 +52,10 @@ def followed(start: Offsets, described: Description, options: ReadOptions) -> Of
         is_same = start.generations.get(key, partition.generation) == partition.generation and start.incarnations.get(
             key[0], incarnation_of(described, key[0])
         ) == incarnation_of(described, key[0])
-        if not is_same:
+        if key[0] not in start.incarnations:
+            # The topic joins the stream: retention has removed messages of it that were never to be read.
+            positions[key] = partition.first_offset
+        elif not is_same:
             _lost(options, f"topic {key[0]}, partition {key[1]}, was purged or created again")
             positions[key] = partition.first_offset
         elif start.at(key) > partition.next_offset:
@@ -71,9 +76,11 @@ def needs_noting(start: Offsets, at: Offsets) -> bool:
     """Return whether the checkpoint has to have the position of `followed` before anything is read from there.
 
     That is so if a log was cut off: new messages take the offsets of the lost ones. Once there are more of them, the
-    old position would be one among them, and those before it would be left out.
+    old position would be one among them, and those before it would be left out. And if a topic has joined the stream: a
+    micro-batch that is planned again has to begin where it began, whatever retention has removed since.
     """
-    return any(
+    has_joined = not at.incarnations.keys() <= start.incarnations.keys()
+    return has_joined or any(
         position < start.at(key) and start.generations.get(key) == at.generations[key]
         for key, position in at.next.items()
     )
@@ -98,6 +105,10 @@ def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOp
             _lost(options, f"topic {key[0]}, partition {key[1]}, offsets {first} to {last}: gone, or made anew")
             continue
         bounded = min(max(first, partition.first_offset), last), min(last, partition.next_offset)
+        if key[0] not in start.incarnations:
+            # Noted by `needs_noting`: the topic joined the stream at `last`, and nothing before was to be read. Earlier
+            # releases read messages in the same micro-batch, from the first one.
+            first = bounded[0]
         if bounded != (first, last):
             _lost(
                 options,

@@ -25,6 +25,7 @@ from pyspark_headrace.jobs.running.config import JobConfig, StreamJobConfig, Tri
 from pyspark_headrace.jobs.running.job import DONE, FAILED, FOUND, WRONG_ARGUMENTS
 from pyspark_headrace.jobs.running.metrics import Metrics
 from pyspark_headrace.jobs.running.streaming import LagClock
+from pyspark_headrace.lag import between
 
 SAMPLE = Path(sample_job.__file__)
 LEAST = ["--servers", "a:8094,b:8094", "--stream", "shop"]
@@ -242,6 +243,13 @@ def test_for_how_long_the_oldest_message_has_waited() -> None:
     for second in range(20_000):
         last = clock.lag(100.0 + second, 200 + second, 200)
     assert 19_000 <= last <= 19_999
+
+
+def test_a_topic_that_joins_has_no_messages_in_that_micro_batch() -> None:
+    start = '{"t":{"s/a":{"p":{"0":5}}}}'
+    end = '{"t":{"s/a":{"p":{"0":7,"1":2}},"s/b":{"p":{"0":1000}}}}'
+    assert between(start, end) == {("s/a", 0): 2, ("s/a", 1): 2}
+    assert between(None, end) is None
 
 
 def test_the_program(capsys: pytest.CaptureFixture[str], jobs: None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark_headrace.jobs.running.config import StreamJobConfig
 from pyspark_headrace.jobs.running.job import Context
-from pyspark_headrace.lag import LagListener, behind
+from pyspark_headrace.lag import LagListener, behind, between
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryProgress
@@ -136,7 +136,7 @@ class _Watch(LagListener):
         rows = 0
         for source in progress.sources:
             # Spark counts rows twice if a plan reads them twice. The start of the first micro-batch is not reported.
-            moved = behind(source.startOffset, source.endOffset)
+            moved = between(source.startOffset, source.endOffset)
             rows += source.numInputRows if moved is None else sum(moved.values())
         return rows
 
