@@ -19,7 +19,6 @@ from tests.compatibility.protocol.raw import eventually
 
 from headrace_proto.partition import v1
 from pyspark_headrace.cluster import node
-from pyspark_headrace.cluster.description import Topic
 from pyspark_headrace.errors import (
     BatchError,
     FencedError,
@@ -60,11 +59,13 @@ def staged(
 
 def through(target: Target, address: str) -> Target:
     """Return the target with all partitions at another address."""
-    topic = target.topic
-    parts = tuple(replace(part, address=address) for part in topic.partitions)
-    return Target(
-        Topic(topic.stream, topic.name, topic.stream_id, topic.topic_id, topic.incarnation, parts), target.ticket
-    )
+    parts = tuple(replace(part, address=address) for part in target.topic.partitions)
+    return replace(target, topic=replace(target.topic, partitions=parts))
+
+
+def late(target: Target) -> Target:
+    """Return the target with a ticket that nodes refuse like an expired one."""
+    return replace(target, ticket=target.ticket[:-4] + "AAAA")
 
 
 def test_a_batch_is_seen_when_it_is_committed_and_once(place: Place, options: WriteOptions) -> None:
@@ -196,11 +197,14 @@ def test_more_than_is_kept(place: Place, options: WriteOptions, monkeypatch: pyt
 
 def test_a_ticket_that_is_over(place: Place, options: WriteOptions, tmp_path: Path) -> None:
     """Check an expired ticket, as after a restart of an embedded server, whose tickets are valid for one process."""
-    found = find_all(options)["out"]
-    target = Target(found.topic, found.ticket[:-4] + "AAAA")
+    target = late(find_all(options)["out"])
     commit([staged(options, 1, target)], 1, options, fence=False, waits=True)
     assert payloads(place) == Counter(NUMBERS)
+    # The first gateway is down.
+    more = replace(options, servers=("127.0.0.1:1", *options.servers))
+    commit([staged(more, 2, target)], 2, options, fence=False, waits=True)
+    assert payloads(place) == Counter(2 * NUMBERS)
     (tmp_path / "password").write_text("")
     anonymous = replace(options, password_env=None, password_file=str(tmp_path / "password"))
     with pytest.raises(ServerRefusedError, match="only where the token or password"):
-        staged(anonymous, 2, target)
+        staged(anonymous, 3, target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pyspark_headrace.errors import OptionError
@@ -65,6 +65,13 @@ class ConnectionOptions(Parsed):
         if not uses_tls and (self.tls_ca or self.tls_certificate or self.tls_server_name):
             raise OptionError("tls.ca, tls.certificate and tls.serverName need tls.enabled = true")
         return self
+
+    def each_server_once(self) -> Self:
+        """Return options with which a gateway client asks each server at most once, for callers that retry themselves.
+
+        The pauses between the servers are short: such a caller has backed off already.
+        """
+        return replace(self, retry_max=len(self.servers) - 1, retry_interval_ms=1)
 
     @property
     def nodes_use_tls(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import Final
 
 import grpc
@@ -86,8 +85,8 @@ class Holder:
             self._look_again(needs_ticket=found.needs_ticket)
 
     def _look_again(self, *, needs_ticket: bool) -> None:
-        # No retries here: the caller retries.
-        gateway = Gateway(replace(self._options, retry_max=0))
+        # One round over the gateways: the caller retries.
+        gateway = Gateway(self._options.each_server_once())
         try:
             topic = gateway.describe(self._split.stream, (self._split.topic,)).topics[self._split.topic]
         except UnreachableError:

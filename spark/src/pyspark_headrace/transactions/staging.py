@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -99,7 +99,7 @@ def _is_committed(stream_id: int, options: WriteOptions, transaction: Transactio
     if asked in _asked or not credentials.are_here(options):
         return False
     try:
-        last = Transactions(replace(options, retry_max=0)).last(stream_id, transaction.name)
+        last = Transactions(options.each_server_once()).last(stream_id, transaction.name)
     except HeadraceError as error:
         _log.info("not known whether batch %s is committed: %s", transaction.batch_id, error)
         last = None

@@ -94,7 +94,8 @@ class Destination:
     def _look_again(self) -> None:
         before = self._target.topic
         try:
-            found = find(replace(self._options, create_topic=False, retry_max=0), before.name)
+            # One round over the gateways: the caller retries.
+            found = find(replace(self._options.each_server_once(), create_topic=False), before.name)
         except UnreachableError:
             # The leader may become reachable sooner than a gateway.
             return
