@@ -15,6 +15,8 @@ from tests.ports import free_port
 
 from headrace_core import encode_delete_segments, encode_purge_topic
 from headrace_proto.partition import v1
+from pyspark_headrace.cluster.description import Topic
+from pyspark_headrace.cluster.gateway import Gateway, Issued
 from pyspark_headrace.cluster.node import Chunk, chunk
 from pyspark_headrace.errors import (
     AlteredError,
@@ -26,6 +28,7 @@ from pyspark_headrace.errors import (
 )
 from pyspark_headrace.options.reading import ReadOptions, read_options
 from pyspark_headrace.read import reading
+from pyspark_headrace.read.leader import Holder
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.reading import read_range
 from pyspark_headrace.read.splits import Split
@@ -213,6 +216,33 @@ def test_a_ticket_that_is_over(place: Place) -> None:
     assert offsets(read_range(late, more, SCHEMA)) == list(range(10))
     with pytest.raises(TicketExpiredError, match="tasks get another one only where"):
         offsets(read_range(late, without_credentials(options), SCHEMA))
+
+
+def test_a_ticket_that_is_over_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a task that outlasts several tickets, one of them while no gateway answers."""
+    place.topic("a", 10)
+    split, options = task(place)
+    holder = Holder(split, options)
+    for _ in range(2):
+        holder._ticket = spoilt(split.ticket)
+        assert holder.bounds().next_offset == 10
+    failures = [UnreachableError("no server answers")]
+    issue = Gateway.ticket
+
+    def fails_once(gateway: Gateway, topic: Topic, access: str) -> Issued:
+        if failures:
+            raise failures.pop()
+        return issue(gateway, topic, access)
+
+    monkeypatch.setattr(Gateway, "ticket", fails_once)
+    holder._ticket = spoilt(split.ticket)
+    assert holder.bounds().next_offset == 10
+    assert not failures
+    # Refused again at once: another ticket would be no better.
+    monkeypatch.setattr(Gateway, "ticket", lambda *_: Issued(spoilt(split.ticket), 60.0))
+    holder._ticket = spoilt(split.ticket)
+    with pytest.raises(ServerRefusedError, match="UNAUTHENTICATED"):
+        holder.bounds()
 
 
 def test_who_stops_early_ends_the_call(place: Place) -> None:

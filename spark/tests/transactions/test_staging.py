@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pyarrow as pa
 import pytest
 from outputs import payloads, stages_on_disk
@@ -17,8 +18,10 @@ from place import Place
 from proxy import Proxy
 from tests.compatibility.protocol.raw import eventually
 
+from headrace_proto.errors import Status
 from headrace_proto.partition import v1
 from pyspark_headrace.cluster import node
+from pyspark_headrace.cluster.retrying import STATUS_METADATA
 from pyspark_headrace.errors import (
     BatchError,
     FencedError,
@@ -32,7 +35,9 @@ from pyspark_headrace.transactions import stager, staging
 from pyspark_headrace.transactions.committing import abort, commit
 from pyspark_headrace.transactions.staged import Staged, Transaction
 from pyspark_headrace.transactions.staging import Attempt
-from pyspark_headrace.write.target import Target, find_all
+from pyspark_headrace.write import destination
+from pyspark_headrace.write.destination import Destination
+from pyspark_headrace.write.target import Target, find, find_all
 
 ROWS = 3000
 NUMBERS = [str(number).encode() for number in range(ROWS)]
@@ -208,3 +213,48 @@ def test_a_ticket_that_is_over(place: Place, options: WriteOptions, tmp_path: Pa
     anonymous = replace(options, password_env=None, password_file=str(tmp_path / "password"))
     with pytest.raises(ServerRefusedError, match="only where the token or password"):
         staged(anonymous, 3, target)
+
+
+def test_gateways_that_do_not_answer_for_a_moment(
+    place: Place, options: WriteOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that a ticket that could not be renewed is renewed later, and that a new one is refused only once."""
+    found = find_all(options)["out"]
+    failures = [UnreachableError("no server answers")]
+
+    def fails_once(options: WriteOptions, name: str) -> Target:
+        if failures:
+            raise failures.pop()
+        return find(options, name)
+
+    monkeypatch.setattr(destination, "find", fails_once)
+    commit([staged(options, 1, late(found))], 1, options, fence=False, waits=True)
+    assert payloads(place) == Counter(NUMBERS)
+    assert not failures
+    monkeypatch.setattr(destination, "find", lambda *_: late(found))
+    with pytest.raises(ServerRefusedError, match="UNAUTHENTICATED"):
+        staged(options, 2, late(found))
+
+
+class Expired(grpc.RpcError):
+    """Error of a call with an expired ticket."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAUTHENTICATED
+
+    def details(self) -> str:
+        return "the ticket has expired"
+
+    def trailing_metadata(self) -> Any:
+        return ((STATUS_METADATA, str(int(Status.INVALID_TICKET))),)
+
+
+def test_a_ticket_that_is_over_again(options: WriteOptions) -> None:
+    """Check a task that outlasts several tickets."""
+    leader = Destination(find_all(options)["out"], 0, options)
+    for _ in range(2):
+        leader.failed(Expired())
+        leader.progressed()
+    leader.failed(Expired())
+    with pytest.raises(ServerRefusedError, match="the ticket has expired"):
+        leader.failed(Expired())

@@ -11,6 +11,7 @@ from headrace_proto.errors import Status
 from headrace_proto.partition import v1
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from pyspark_headrace.cluster.call_errors import remedy
+from pyspark_headrace.cluster.description import Topic
 from pyspark_headrace.cluster.gateway import READ, Gateway, is_missing
 from pyspark_headrace.cluster.node import TICKET_METADATA, Range, Responses, fetch
 from pyspark_headrace.cluster.retrying import Attempts, said, status_of
@@ -42,6 +43,10 @@ class Holder:
         channel = runtime().node(self._address, self._options)
         return fetch(channel, wanted, self._ticket, self._options.fetch_bytes)
 
+    def progressed(self) -> None:
+        """Note that the leader has accepted the ticket: a later refusal is about its end, and another one helps."""
+        self._is_ticket_new = False
+
     def bounds(self) -> v1.PartitionOffsets:
         """Return the current offsets and the incarnation of the partition.
 
@@ -61,9 +66,11 @@ class Holder:
                 response = stub.GetOffsets(
                     request, metadata=((TICKET_METADATA, self._ticket),), timeout=timeout_seconds
                 )
-                return response.partitions[0]
             except grpc.RpcError as error:
                 self.failed(error, attempts)
+            else:
+                self.progressed()
+                return response.partitions[0]
 
     def failed(self, error: grpc.RpcError, attempts: Attempts) -> None:
         """Handle a failed call: back off, and look the leader up again if necessary.
@@ -89,6 +96,10 @@ class Holder:
         gateway = Gateway(self._options.each_server_once())
         try:
             topic = gateway.describe(self._split.stream, (self._split.topic,)).topics[self._split.topic]
+            self._take_address(topic)
+            if needs_ticket:
+                self._ticket = gateway.ticket(topic, READ).text
+                self._is_ticket_new = True
         except UnreachableError:
             # The leader may become reachable sooner than a gateway.
             return
@@ -96,12 +107,10 @@ class Holder:
             if is_missing(error):
                 raise DataLossError(f"{self._split.title}: the topic no longer exists") from error
             raise
+
+    def _take_address(self, topic: Topic) -> None:
         for partition in topic.partitions:
             if partition.partition_id == self._split.partition_id and partition.incarnation == self._split.incarnation:
                 self._address = partition.address or self._address
-                break
-        else:
-            raise DataLossError(f"{self._split.title}: the partition no longer exists; there is one with its name")
-        if needs_ticket:
-            self._ticket = gateway.ticket(topic, READ).text
-            self._is_ticket_new = True
+                return
+        raise DataLossError(f"{self._split.title}: the partition no longer exists; there is one with its name")

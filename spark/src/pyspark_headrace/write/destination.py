@@ -61,6 +61,7 @@ class Destination:
     def progressed(self) -> None:
         """Reset the retry count after a call has made progress."""
         self._attempts.progressed()
+        self._is_ticket_new = False
 
     def failed(self, error: grpc.RpcError) -> None:
         """Handle a failed call: back off, and look up what the next call needs.
@@ -74,8 +75,7 @@ class Destination:
         if not self._attempts.again():
             raise UnreachableError(f"{self.title}: {address} fails: {said(error)}") from error
         _log.info("%s: %s from %s; sending again", self.title, said(error), address)
-        if found.can_look:
-            self._look_again()
+        if found.can_look and self._look_again():
             self._is_ticket_new = found.needs_ticket
 
     def stalled(self, error: Exception) -> None:
@@ -91,14 +91,16 @@ class Destination:
     def _partition(self) -> Partition:
         return next(part for part in self._target.topic.partitions if part.partition_id == self._partition_id)
 
-    def _look_again(self) -> None:
+    def _look_again(self) -> bool:
+        """Look up the leader and request a ticket. Returns whether a gateway has answered."""
         before = self._target.topic
         try:
             # One round over the gateways: the caller retries.
             found = find(replace(self._options.each_server_once(), create_topic=False), before.name)
         except UnreachableError:
             # The leader may become reachable sooner than a gateway.
-            return
+            return False
         if found.topic.incarnation != before.incarnation:
             raise ServerRefusedError(f"{self.title}: the topic was created again since the task was planned")
         self._target = found
+        return True

@@ -54,6 +54,7 @@ def measure(split: Split, options: ReadOptions) -> Measured:
                         size += len(piece.polled) - _HEADER_BYTES
                     if piece.next_offset > following:
                         attempts.progressed()
+                        holder.progressed()
                     following = max(following, piece.next_offset)
                     if piece.is_last:
                         break
