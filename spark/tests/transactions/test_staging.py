@@ -22,6 +22,7 @@ from headrace_proto.errors import Status
 from headrace_proto.partition import v1
 from pyspark_headrace.cluster import node
 from pyspark_headrace.cluster.retrying import STATUS_METADATA
+from pyspark_headrace.cluster.runtime import runtime
 from pyspark_headrace.errors import (
     BatchError,
     FencedError,
@@ -36,6 +37,7 @@ from pyspark_headrace.transactions.committing import abort, commit
 from pyspark_headrace.transactions.staged import Staged, Transaction
 from pyspark_headrace.transactions.staging import Attempt
 from pyspark_headrace.write import destination
+from pyspark_headrace.write.appending import append
 from pyspark_headrace.write.destination import Destination
 from pyspark_headrace.write.target import Target, find, find_all
 
@@ -258,3 +260,21 @@ def test_a_ticket_that_is_over_again(options: WriteOptions) -> None:
     leader.failed(Expired())
     with pytest.raises(ServerRefusedError, match="the ticket has expired"):
         leader.failed(Expired())
+
+
+def test_a_leader_that_falls_silent(place: Place, options: WriteOptions) -> None:
+    """Check a machine without power: no connection to it breaks, and its partitions are soon on another one."""
+    found = find_all(options)["out"]
+    hasty = replace(options, append_timeout_ms=500, retry_max=12)
+    with Proxy(found.topic.partitions[0].address) as proxy:
+        far = through(found, proxy.address)
+        # A connection that is not complete would end with an error.
+        grpc.channel_ready_future(runtime().node(proxy.address, hasty)).result(30)
+        proxy.may_forward.clear()
+        commit([staged(hasty, 1, far)], 1, options, fence=False, waits=True)
+        assert payloads(place) == Counter(NUMBERS)
+        append(rows(), {"out": far}, hasty, task=0)
+        # Once by the commit, and by the append once or, if the silent leader had received a batch, twice.
+        twice = payloads(place)
+        assert twice.keys() == set(NUMBERS)
+        assert min(twice.values()) >= 2

@@ -9,6 +9,7 @@ from typing import Final
 import grpc
 
 from headrace_proto.partition import v1
+from pyspark_headrace.cluster import credentials
 from pyspark_headrace.cluster.call_errors import remedy
 from pyspark_headrace.cluster.description import Partition
 from pyspark_headrace.cluster.retrying import Attempts, said
@@ -79,13 +80,17 @@ class Destination:
             self._is_ticket_new = found.needs_ticket
 
     def stalled(self, error: Exception) -> None:
-        """Back off after a call without an answer.
+        """Handle a call without an answer: back off, and look up what the next call needs.
 
         Raises:
+            ServerRefusedError: Another call would fail as well.
             UnreachableError: All retries are used up.
         """
         if not self._attempts.again():
             raise UnreachableError(f"{self.title}: {self._partition.address} does not answer") from error
+        # The partition may have moved: the connection to a machine without power does not break.
+        if credentials.are_here(self._options):
+            self._look_again()
 
     @property
     def _partition(self) -> Partition:
