@@ -262,6 +262,14 @@ def test_a_ticket_that_is_over_again(options: WriteOptions) -> None:
         leader.failed(Expired())
 
 
+def test_a_partition_that_is_deleted(options: WriteOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_all(options)["out"]
+    less = replace(found, topic=replace(found.topic, partitions=found.topic.partitions[:1]))
+    monkeypatch.setattr(destination, "find", lambda *_: less)
+    with pytest.raises(ServerRefusedError, match="partition 1: the partition no longer exists"):
+        staged(options, 1, late(found))
+
+
 def test_a_leader_that_falls_silent(place: Place, options: WriteOptions) -> None:
     """Check a machine without power: no connection to it breaks, and its partitions are soon on another one."""
     found = find_all(options)["out"]

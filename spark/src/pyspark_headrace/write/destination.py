@@ -107,5 +107,7 @@ class Destination:
             return False
         if found.topic.incarnation != before.incarnation:
             raise ServerRefusedError(f"{self.title}: the topic was created again since the task was planned")
+        if all(part.partition_id != self._partition_id for part in found.topic.partitions):
+            raise ServerRefusedError(f"{self.title}: the partition no longer exists")
         self._target = found
         return True
