@@ -17,6 +17,8 @@ class Target:
 
     topic: Topic
     ticket: str = field(repr=False)
+    lifetime_seconds: float
+    """Remaining lifetime of the ticket at the time of the look-up."""
 
 
 Targets = Mapping[str, Target]
@@ -50,4 +52,5 @@ def find(options: WriteOptions, name: str) -> Target:
         topic = gateway.describe(options.stream, (name,)).topics[name]
     if not topic.partitions:
         raise ServerRefusedError(f"{topic.title} has no partitions to write to")
-    return Target(topic, gateway.ticket(topic, WRITE).text)
+    issued = gateway.ticket(topic, WRITE)
+    return Target(topic, issued.text, issued.lifetime_seconds)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
+import described
 import pyarrow as pa
 import pytest
 
+from pyspark_headrace.jobs.backfill import running
 from pyspark_headrace.jobs.backfill.messages import EncryptedHeadersError, Rewriting, with_origin
 from pyspark_headrace.jobs.backfill.pace import Pace
 from pyspark_headrace.jobs.backfill.plan import Plan, PlanError, batches_of
+from pyspark_headrace.jobs.backfill.running import Runner
 from pyspark_headrace.jobs.backfill.tasks import loads_of, whole_partitions
 from pyspark_headrace.jobs.origins.pieces import KINDS, Extent, schema_of
+from pyspark_headrace.options.writing import WriteOptions, write_options
+from pyspark_headrace.write.target import Target
 
 OURS = ("x-replay-source", "x-replay-offset", "x-replay-job")
 
@@ -142,3 +149,28 @@ def test_a_long_stop_is_no_reason_for_a_flood() -> None:
     now = 1000.0
     waits = [pace.take(1000) for _ in range(8)]
     assert waits == [0, 0, 0, 0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("lifetime_seconds", "reused_seconds"), [(60.0, 30.0), (86_400.0, 300.0)])
+def test_a_ticket_is_replaced_before_it_ends(
+    monkeypatch: pytest.MonkeyPatch, lifetime_seconds: float, reused_seconds: float
+) -> None:
+    now = 1000.0
+    issued = 0
+
+    def find(options: WriteOptions, name: str) -> Target:
+        nonlocal issued
+        issued += 1
+        there = described.topic(name, described.partition(0, 0, 0), incarnation=17)
+        return Target(there, f"ticket {issued}", lifetime_seconds)
+
+    monkeypatch.setattr(running, "find", find)
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: now))
+    options = write_options({"servers": "a:8094", "stream": "shop", "topic": "b"})
+    config: Any = SimpleNamespace(rate=None, to_topic="b")
+    unused: Any = None
+    runner = Runner(unused, config, unused, options, unused)
+    plan = Plan("x", {}, "topic:shop/a", 17, {}, 1)
+    for seconds, ticket in ((0.0, "ticket 1"), (0.9, "ticket 1"), (0.2, "ticket 2"), (0.9, "ticket 2")):
+        now += seconds * reused_seconds
+        assert runner._target(plan).ticket == ticket

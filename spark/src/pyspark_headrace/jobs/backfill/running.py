@@ -37,7 +37,9 @@ _LOAD_BYTES: Final = 24 << 20
 its batches for a repeated call.
 """
 _BELIEVED_SECONDS: Final = 300.0
-"""Time for which the ticket of the target topic is reused."""
+"""Maximum time for which the target topic and its ticket are reused."""
+_RENEWED_AT: Final = 0.5
+"""Fraction of the ticket's lifetime for which it is reused: tasks begin a while after they got it."""
 _KEPT_SECONDS: Final = 5.0
 """Time for which unused tokens of the rate limit are kept."""
 
@@ -62,7 +64,7 @@ class Runner:
         self._context = context
         self._options = options
         self._origin = origin
-        self._found: tuple[float, Target] | None = None
+        self._found: tuple[Target, float] | None = None
         self._pace = None if config.rate is None else Pace(config.rate, kept_seconds=_KEPT_SECONDS)
         self.counts: Counter[str] = Counter(batches=0, messages=0, bytes=0)
         """Counts of this run."""
@@ -148,10 +150,11 @@ class Runner:
     def _target(self, plan: Plan) -> Target:
         """Return the target topic with a ticket, from the cache if it is recent enough."""
         now = time.monotonic()
-        if self._found is None or now - self._found[0] > _BELIEVED_SECONDS:
+        if self._found is None or now >= self._found[1]:
             # Only planning creates the topic: a run must not replace a deleted topic and lose what was written.
-            self._found = (now, find(replace(self._options, create_topic=False), self._config.to_topic))
-        target = self._found[1]
+            found = find(replace(self._options, create_topic=False), self._config.to_topic)
+            self._found = (found, now + min(_BELIEVED_SECONDS, _RENEWED_AT * found.lifetime_seconds))
+        target = self._found[0]
         if target.topic.incarnation != plan.target_incarnation:
             raise DataLossError(f"{target.topic.title} was created again since the backfill was planned")
         return target
