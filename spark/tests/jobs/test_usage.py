@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from place import Place
 from pyspark.sql import SparkSession
+from tests.ports import free_port
 
 from headrace_core import encode_user_headers
 from headrace_proto.gateway import v1
@@ -31,8 +33,11 @@ from pyspark_headrace.jobs.usage.job import JOB
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, Period, micros_of
 from pyspark_headrace.jobs.usage.tally import Counted, hours_of, merged
 from pyspark_headrace.jobs.usage.tally import Place as Of
+from pyspark_headrace.jobs.usage.topics import Piece
 from pyspark_headrace.options.connection import ConnectionOptions
 from pyspark_headrace.options.parsing import parse
+from pyspark_headrace.options.reading import batch_options
+from pyspark_headrace.read.planning import Planner
 
 
 def run(capfd: pytest.CaptureFixture[str], *given: str, code: int = DONE) -> dict[str, Any]:
@@ -263,6 +268,19 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
     report = run(capfd, *given, "--period", "2024-02", "--streams", "shop", code=3)
     holes = [one["where"] for one in report["findings"] if one["check"] == "archive"]
     assert holes == [{"stream": "shop", "topic": "orders", "partition": 0, "start": 1500, "end": 1510}]
+
+
+def test_a_partition_that_has_moved(place: Place) -> None:
+    """Check that a task finds the leader, and gets another ticket."""
+    place.topic("a", 10)
+    options = batch_options(place.options(subscribe="a", retry_intervalMs="5"))
+    planner = Planner(options)
+    (split,) = planner.splits({("a", 0): (0, 10)}, planner.describe(), is_batch=True)
+    moved = replace(split, address=f"127.0.0.1:{free_port()}", ticket=split.ticket[:-4] + "AAAA")
+    after = time.time_ns() // 1000 + HOUR_MICROS
+    counted = Piece(moved, options, [1, after], lacks_first=False).count()
+    assert counted == Piece(split, options, [1, after], lacks_first=False).count()
+    assert counted.hours[1][0] == 10
 
 
 def test_hours_are_sums_however_they_are_cut() -> None:

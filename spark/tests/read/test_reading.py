@@ -15,7 +15,7 @@ from tests.ports import free_port
 
 from headrace_core import encode_delete_segments, encode_purge_topic
 from headrace_proto.partition import v1
-from pyspark_headrace.cluster.description import Topic
+from pyspark_headrace.cluster.description import Description, Topic
 from pyspark_headrace.cluster.gateway import Gateway, Issued
 from pyspark_headrace.cluster.node import Chunk, chunk
 from pyspark_headrace.errors import (
@@ -91,7 +91,7 @@ def test_a_range_is_cut_by_size(place: Place) -> None:
         place.send("a", 0, range(200))
     for _ in range(10):
         place.client.send(place.stream, "a", [b"x" * 1900] * 100, partition=0)
-    options = read_options(place.options(subscribe="a", maxBytesPerPartition="300k"))
+    options = read_options(place.options(subscribe="a", maxBytesPerPartition="300k", retry_intervalMs="5"))
     planner = Planner(options)
     described = planner.describe(with_sizes=True)
     splits = planner.splits({("a", 0): (0, 5000)}, described, is_batch=True)
@@ -99,6 +99,27 @@ def test_a_range_is_cut_by_size(place: Place) -> None:
     assert len(splits) >= 4
     assert splits[0].end - splits[0].start > 3 * (splits[-2].end - splits[-2].start)
     assert sum(split.size_bytes for split in splits) == pytest.approx(4000 * 67 + 1000 * 1964, rel=0.2)
+    check_what_the_driver_looks_up(planner, described)
+
+
+def check_what_the_driver_looks_up(planner: Planner, described: Description) -> None:
+    """Check that the driver replaces a stale address and a refused ticket, also in the tasks that it plans."""
+    (topic,) = described.topics.values()
+    (partition,) = topic.partitions
+    away = replace(partition, address=f"127.0.0.1:{free_port()}")
+    ((key, (ticket, until)),) = planner._tickets.items()
+    planner._tickets[key] = (spoilt(ticket), until)
+    stale = Description({"a": replace(topic, partitions=(away,))})
+    splits = planner.splits({("a", 0): (0, 5000)}, stale, is_batch=True)
+    assert len(splits) >= 4
+    assert {split.address for split in splits} == {partition.address}
+    options = without_credentials(planner.options)
+    assert [offset for split in splits for offset in offsets(read_range(split, options, SCHEMA))] == list(range(5000))
+    planner._tickets[key] = (spoilt(ticket), until)
+    assert planner.offsets_of_times(stale)({("a", 0): 1}) == {("a", 0): 0}
+    before_a_purge = Description({"a": replace(topic, partitions=(replace(away, purge_epoch=99),))})
+    with pytest.raises(DataLossError, match="partition 0: it was purged"):
+        planner.splits({("a", 0): (0, 5000)}, before_a_purge, is_batch=True)
 
 
 def test_cut_streams(place: Place) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+import grpc
 import pytest
 from described import described, partition, topic
 
-from pyspark_headrace.cluster.description import Description, Key, Topic
+from headrace_proto.errors import Status
+from pyspark_headrace.cluster.description import Description, Key, Partition, Topic
 from pyspark_headrace.cluster.gateway import Issued
-from pyspark_headrace.errors import DataLossError, OffsetError, OptionError
+from pyspark_headrace.cluster.retrying import STATUS_METADATA
+from pyspark_headrace.errors import DataLossError, OffsetError, OptionError, UnreachableError
 from pyspark_headrace.options.reading import batch_options, stream_options
+from pyspark_headrace.read import planning
 from pyspark_headrace.read.offsets import Offsets
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.progress import followed, ranges
@@ -51,6 +57,9 @@ class Gateway:
         assert stream == "shop"
         self.asked += 1
         return self.reported
+
+    def ticket(self, topic: Topic, access: str) -> Issued:
+        return Issued("ticket", 3600.0)
 
 
 def following(reported: Description, clock: Clock | None = None, **more: str) -> tuple[Following, Gateway]:
@@ -265,6 +274,51 @@ def test_a_range_that_goes_back_is_never_a_task() -> None:
     planner = Planner(stream_options(LEAST))
     with pytest.raises(OffsetError, match="a range from 5 to 4 cannot be"):
         planner.splits({("orders", 0): (5, 4)}, described(topic("orders", partition(0, 0, 9))), is_batch=False)
+
+
+class Elsewhere(grpc.RpcError):
+    """Refusal of a node without the partition."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "the partition is on another node"
+
+    def trailing_metadata(self) -> Any:
+        return ((STATUS_METADATA, str(int(Status.PARTITION_ELSEWHERE))),)
+
+
+def test_a_partition_that_moves_while_tasks_are_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that the driver looks for the leader as often as it may ask again, and not for another log."""
+    before = partition(0, 0, 50)
+    reported = described(topic("orders", before))
+    gateway = Gateway(reported)
+    asked: list[str] = []
+
+    def cuts(of: Topic, part: Partition, start: int, *_: object) -> list[tuple[int, int]]:
+        asked.append(part.address)
+        if part.address == "n:2":
+            return [(start, 2500), (25, 2500)]
+        if len(asked) == 3:
+            gateway.reported = described(topic("orders", replace(before, address="n:2")))
+        raise Elsewhere
+
+    monkeypatch.setenv("STREAM_TOKEN", "t")
+    monkeypatch.setattr(planning, "Gateway", lambda _: gateway)
+    monkeypatch.setattr(planning, "cuts", cuts)
+    given = {"tokenEnv": "STREAM_TOKEN", "maxBytesPerPartition": "1k", "retry.max": "3", "retry.intervalMs": "1"}
+    planner = Planner(stream_options(LEAST | given), Clock())
+    splits = planner.splits({("orders", 0): (0, 50)}, reported, is_batch=False)
+    assert asked == ["n:1", "n:1", "n:1", "n:2"]
+    assert [(split.address, split.start, split.end) for split in splits] == [("n:2", 0, 25), ("n:2", 25, 50)]
+    gateway.reported = reported
+    with pytest.raises(UnreachableError, match="orders, partition 0: n:1 fails: UNAVAILABLE: the partition is on"):
+        planner.splits({("orders", 0): (0, 50)}, reported, is_batch=False)
+    assert asked[4:] == ["n:1"] * 4
+    gateway.reported = described(topic("orders", replace(before, purge_epoch=1)))
+    with pytest.raises(DataLossError, match="orders, partition 0: it was purged"):
+        planner.splits({("orders", 0): (0, 50)}, reported, is_batch=False)
 
 
 def test_where_reading_begins() -> None:

@@ -47,8 +47,11 @@ class Holder:
         """Note that the leader has accepted the ticket: a later refusal is about its end, and another one helps."""
         self._is_ticket_new = False
 
-    def bounds(self) -> v1.PartitionOffsets:
+    def bounds(self, at_micros: int | None = None) -> v1.PartitionOffsets:
         """Return the current offsets and the incarnation of the partition.
+
+        Args:
+            at_micros: Time whose first offset is looked up as well, in microseconds since the Unix epoch.
 
         Raises:
             DataLossError: The partition does not exist any more.
@@ -58,7 +61,10 @@ class Holder:
         attempts = Attempts(self._options)
         timeout_seconds = min(self._options.fetch_timeout_ms / 1000, _CALL_SECONDS)
         request = v1.GetOffsetsRequest(
-            stream_id=self._split.stream_id, topic_id=self._split.topic_id, partition_ids=[self._split.partition_id]
+            stream_id=self._split.stream_id,
+            topic_id=self._split.topic_id,
+            partition_ids=[self._split.partition_id],
+            timestamp_micros=at_micros,
         )
         while True:
             stub = PartitionStub(runtime().node(self._address, self._options))

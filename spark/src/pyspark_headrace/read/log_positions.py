@@ -1,23 +1,18 @@
-"""Log positions from partition nodes: offsets of timestamps, and split points of ranges."""
+"""Log positions from partition nodes: offsets of timestamps, and split points of ranges. The caller handles errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
-
-import grpc
+from collections.abc import Sequence
+from typing import Final
 
 from headrace_proto.partition import v1
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from pyspark_headrace.cluster.description import Partition, Topic, offset_of_wire
 from pyspark_headrace.cluster.node import TICKET_METADATA
-from pyspark_headrace.cluster.retrying import Attempts, is_worthwhile, said, status_of
 from pyspark_headrace.cluster.runtime import runtime
-from pyspark_headrace.errors import ServerRefusedError, UnreachableError
 from pyspark_headrace.options.connection import ConnectionOptions
 
 _CALL_SECONDS: Final = 60.0
-_T = TypeVar("_T")
 
 
 def offsets_of_time(
@@ -28,19 +23,13 @@ def offsets_of_time(
     The result for a partition without such a message is its end offset.
 
     Raises:
-        ServerRefusedError: The node refuses the request.
-        UnreachableError: The node does not answer.
+        grpc.RpcError: The call has failed.
     """
     request = v1.GetOffsetsRequest(
         stream_id=topic.stream_id, topic_id=topic.topic_id, partition_ids=numbers, timestamp_micros=at_micros
     )
-    response = _asked(
-        lambda stub, **how: stub.GetOffsets(request, **how),
-        f"offsets of {topic.title} at {at_micros} microseconds since 1970",
-        address,
-        ticket,
-        options,
-    )
+    stub = PartitionStub(runtime().node(address, options))
+    response = stub.GetOffsets(request, metadata=((TICKET_METADATA, ticket),), timeout=_CALL_SECONDS)
     return {found.partition_id: offset_of_wire(found.offset_of_timestamp) for found in response.partitions}
 
 
@@ -53,8 +42,7 @@ def cuts(
         Start offset and size of each part. The first part starts with the range.
 
     Raises:
-        ServerRefusedError: The node refuses the request.
-        UnreachableError: The node does not answer.
+        grpc.RpcError: The call has failed.
     """
     request = v1.PlanRangeRequest(
         place=v1.Place(
@@ -67,26 +55,8 @@ def cuts(
         end_offset=end,
         target_bytes=target_bytes,
     )
-    response = _asked(
-        lambda stub, **how: stub.PlanRange(request, **how),
-        f"parts of {topic.title}, partition {partition.partition_id}",
-        partition.address,
-        ticket,
-        options,
-    )
+    stub = PartitionStub(runtime().node(partition.address, options))
+    response = stub.PlanRange(request, metadata=((TICKET_METADATA, ticket),), timeout=_CALL_SECONDS)
     # Offsets below the start of the log belong to the first part: the task that reads it reports the loss.
     inner = [(part.start_offset, part.size_bytes) for part in response.parts[1:] if start < part.start_offset < end]
     return [(start, response.parts[0].size_bytes if response.parts else 0), *inner]
-
-
-def _asked(ask: Callable[..., _T], what: str, address: str, ticket: str, options: ConnectionOptions) -> _T:
-    attempts = Attempts(options)
-    while True:
-        try:
-            stub = PartitionStub(runtime().node(address, options))
-            return ask(stub, metadata=((TICKET_METADATA, ticket),), timeout=_CALL_SECONDS)
-        except grpc.RpcError as error:
-            if not is_worthwhile(error):
-                raise ServerRefusedError(f"{what}: {said(error)}", status_of(error)) from error
-            if not attempts.again():
-                raise UnreachableError(f"{what}: {address} does not answer: {said(error)}") from error

@@ -17,7 +17,7 @@ from pyspark_headrace.read.reading import read_range
 from pyspark_headrace.read.splits import Split
 
 _BELIEVED_MS: Final = 10_000
-"""Time for which metadata from gateways is cached. A task finds moved partitions by itself."""
+"""Time for which metadata from gateways is cached. Planning and tasks find moved partitions by themselves."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
-from pyspark_headrace.cluster.description import Topic
+from pyspark_headrace.cluster.description import offset_of_wire
 from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.errors import DataLossError
 from pyspark_headrace.jobs.running.tasks import run_tasks, spread
@@ -17,7 +17,7 @@ from pyspark_headrace.jobs.usage.tally import Counted, Place
 from pyspark_headrace.options.connection import ConnectionOptions
 from pyspark_headrace.options.parsing import parse
 from pyspark_headrace.options.reading import ReadOptions, batch_options
-from pyspark_headrace.read.log_positions import offsets_of_time
+from pyspark_headrace.read.leader import Holder
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.splits import Split
 
@@ -49,7 +49,7 @@ class Piece:
             HeadraceError: Any other error, see `measure`.
         """
         split = self.split
-        offsets = self._offsets()
+        offsets = self._offsets(Holder(split, self.options))
         before = measure(replace(split, end=offsets[0]), self.options)
         hours: dict[int, tuple[int, int]] = {}
         # Retention may have removed messages since the driver looked.
@@ -62,10 +62,10 @@ class Piece:
                 hours[start] = (found.messages, found.bytes)
         return Counted(Place(split.stream, split.topic), f"{split.partition_id}", before.bytes, hours, lacks_first)
 
-    def _offsets(self) -> list[int]:
+    def _offsets(self, holder: Holder) -> list[int]:
         """Offsets of the bounds within the range."""
         first, last = 0, len(self.bounds) - 1
-        found = {first: self._offset(self.bounds[first]), last: self._offset(self.bounds[last])}
+        found = {first: self._offset(holder, first), last: self._offset(holder, last)}
         rest = [(first, last)]
         while rest:
             low, high = rest.pop()
@@ -74,16 +74,13 @@ class Piece:
                 found.update(dict.fromkeys(range(low, high), found[low]))
             elif high - low > 1:
                 middle = (low + high) // 2
-                found[middle] = self._offset(self.bounds[middle])
+                found[middle] = self._offset(holder, middle)
                 rest += [(low, middle), (middle, high)]
         return [found[at] for at in range(len(self.bounds))]
 
-    def _offset(self, at_micros: int) -> int:
-        split = self.split
-        topic = Topic(split.stream, split.topic, split.stream_id, split.topic_id, split.topic_incarnation, ())
-        number = split.partition_id
-        found = offsets_of_time(topic, split.address, [number], at_micros, split.ticket, self.options)[number]
-        return min(max(found, split.start), split.end)
+    def _offset(self, holder: Holder, at: int) -> int:
+        found = offset_of_wire(holder.bounds(self.bounds[at]).offset_of_timestamp)
+        return min(max(found, self.split.start), self.split.end)
 
 
 class _Streams(Gateway):
