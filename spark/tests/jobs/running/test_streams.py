@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import job_runs
@@ -21,6 +22,7 @@ from place import Place
 from pyspark.sql import SparkSession
 from sample_job import JOB
 
+from pyspark_headrace.jobs.records.tally import Tally
 from pyspark_headrace.jobs.running.job import DONE, FAILED
 
 WAIT_SECONDS = 500.0
@@ -61,6 +63,28 @@ def test_a_query_that_ends_by_itself_or_fails(
     assert "thirteen rows" in report["error"]
     assert not spark.streams.active
     assert spark.range(3).count() == 3
+
+
+def test_counts_of_many_micro_batches() -> None:
+    """Check that repeated reports count once, and that the number of remembered micro-batches is limited."""
+    tally = Tally()
+    query: Any = SimpleNamespace(recentProgress=[])
+
+    def take(batch: int) -> None:
+        read = {"headrace-read": {"in": 3}}
+        progress: Any = SimpleNamespace(
+            runId="run", batchId=batch, observedMetrics=read, eventTime={}, stateOperators=[]
+        )
+        tally.take(progress)
+
+    for batch in range(7, 10_007):
+        take(batch)
+        assert tally.rows_of(query, batch) == 3
+        take(max(batch - 500, 7))
+    take(7)
+    assert tally.counts["in"] == 30_000
+    assert tally.rows_of(query, 7) is None
+    assert sum(map(len, tally._taken.values())) <= 2000
 
 
 @pytest.mark.long

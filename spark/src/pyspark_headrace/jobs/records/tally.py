@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -29,6 +29,8 @@ WINDOWS: Final = "headrace-windows"
 """Name of another observation, `ends`: number of messages by window end, as returned by `histogram_numeric`."""
 
 _READ: Final = "headrace-read"
+_REMEMBERED: Final = 1000
+"""Minimum number of micro-batches that are remembered one by one. Spark repeats the reports of about a hundred."""
 
 
 def counted(rows: DataFrame, branch: str = "") -> DataFrame:
@@ -44,6 +46,29 @@ def counted(rows: DataFrame, branch: str = "") -> DataFrame:
     return rows.observe(f"{_READ}-{branch}" if branch else _READ, sql.count(sql.lit(1)).alias("in"))
 
 
+class Taken:
+    """Micro-batches of a run whose reports were taken: recent ones one by one, so that memory does not grow."""
+
+    def __init__(self) -> None:
+        self._recent: set[int] = set()
+        self._first = 0
+        """First micro-batch that is not older than the remembered ones. All before it count as taken."""
+
+    def __len__(self) -> int:
+        """Return the number of remembered micro-batches."""
+        return len(self._recent)
+
+    def add(self, batch_id: int) -> bool:
+        """Add a micro-batch. Returns whether it is new."""
+        if batch_id < self._first or batch_id in self._recent:
+            return False
+        self._recent.add(batch_id)
+        if len(self._recent) > 2 * _REMEMBERED:
+            self._first = max(self._recent) - _REMEMBERED
+            self._recent = {number for number in self._recent if number >= self._first}
+        return True
+
+
 class Tally(StreamingQueryListener):
     """Counts of one query."""
 
@@ -56,7 +81,7 @@ class Tally(StreamingQueryListener):
         """Maximum number of state rows."""
         self._watermark: float | None = None
         self._rows: dict[int, int] = {}
-        self._seen: set[tuple[str, int]] = set()
+        self._taken: defaultdict[str, Taken] = defaultdict(Taken)
         self._taking = threading.Lock()
 
     def rows_of(self, query: StreamingQuery, batch_id: int) -> int | None:
@@ -82,10 +107,8 @@ class Tally(StreamingQueryListener):
     def take(self, progress: StreamingQueryProgress) -> None:
         """Add the counts of a micro-batch, once."""
         with self._taking:
-            batch = (str(progress.runId), progress.batchId)
-            if batch in self._seen:
+            if not self._taken[str(progress.runId)].add(progress.batchId):
                 return
-            self._seen.add(batch)
             observed = progress.observedMetrics.get(OBSERVED)
             read = progress.observedMetrics.get(_READ)
             if read is not None:
