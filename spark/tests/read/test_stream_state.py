@@ -353,3 +353,6 @@ def test_where_reading_begins() -> None:
         assert found == {("orders", 0): 9, ("orders", 1): 4}
     with pytest.raises(OptionError, match="partition 0 has no message at or after 7000 microseconds"):
         starts(stream_options(LEAST | {"startingTimestamp": "7"}), there, grown, otherwise=-1)
+    # A range of removed messages, which begins at 3, is empty.
+    gone = batch_options(LEAST | {"endingOffsets": '{"orders": {"0": 2}}', "failOnDataLoss": "false"})
+    assert ends(gone, there, lambda wanted: {}) == {("orders", 0): 3, ("orders", 1): 4}

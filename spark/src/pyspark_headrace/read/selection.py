@@ -139,12 +139,15 @@ def ends(options: ReadOptions, described: Description, times: Times) -> dict[Key
         options.ending_timestamp, options.ending_offsets_by_timestamp, described, "endingOffsetsByTimestamp"
     )
     found = _found(times, wanted, described)
-    return {
-        key: found[key]
-        if key in found
-        else _resolved(positions[key], partition.first_offset, partition.next_offset, key, "endingOffsets")
-        for key, partition in described.partitions.items()
-    }
+    result: dict[Key, int] = {}
+    for key, partition in described.partitions.items():
+        if key in found:
+            result[key] = found[key]
+            continue
+        offset = _resolved(positions[key], partition.first_offset, partition.next_offset, key, "endingOffsets")
+        # A range that was removed as a whole is empty; otherwise it would end before its start.
+        result[key] = offset if options.fail_on_data_loss else max(offset, partition.first_offset)
+    return result
 
 
 def _positions(
