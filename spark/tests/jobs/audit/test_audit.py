@@ -19,6 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from place import PASSWORD_VARIABLE, Place
 from pyspark.sql import SparkSession
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection
 from tests.faults.segment_files import flip
 from tests.server_process import USERNAME, ServerProcess
 
@@ -26,9 +29,14 @@ from pyspark_headrace.columns.digest import digest
 from pyspark_headrace.jobs.archive_format.archive import Archive
 from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.audit.config import DUP_ID, AuditConfig
+from pyspark_headrace.jobs.audit.duplicates import find_duplicates
+from pyspark_headrace.jobs.audit.findings import Findings
 from pyspark_headrace.jobs.audit.job import JOB
+from pyspark_headrace.jobs.audit.scanned import Scanned, Unreadable
 from pyspark_headrace.jobs.compact.job import JOB as COMPACT
 from pyspark_headrace.options.reading import batch_options
+from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.reading import read_range
 from pyspark_headrace.read.splits import Split
 
@@ -177,6 +185,33 @@ def test_each_fault_of_a_topic_is_found_at_its_place(place: Place, capsys: pytes
     assert report["counts"]["rows"] == PARTITIONS * COUNT - 2 - 1 - 1 - (following - first)
     only = audit(capsys, *of(place, "--topics", "faulty", "--checks", "order", "--fail-on", "never"))
     assert [one["check"] for one in only["findings"]] == ["order"]
+
+
+def test_ids_of_messages_that_remain_are_compared(spark: SparkSession, place: Place) -> None:
+    """Check messages that retention removes between the two reads: part of a range, and a range as a whole."""
+    client = place.connected()
+    client.create_topic("s", "shrunk", 1)
+    for _ in range(0, COUNT, 10):
+        client.send("s", "shrunk", [b"x" * 900] * 10, partition=0)
+    client.close()
+    for _ in range(2):
+        place.send_with("shrunk", 77, b"twice", [], 7_000_000)
+    with RawConnection.as_root(place.server.address) as connection:
+        topic = frames.ident("s") + frames.ident("shrunk")
+        connection.ok(Code.DELETE_SEGMENTS, topic + frames.u32(0) + frames.u32(2))
+    described = Planner(batch_options(place.options(subscribe="shrunk"))).describe()
+    assert 6 < described.partitions["shrunk", 0].first_offset < COUNT
+    config = AuditConfig(
+        servers=place.server.grpc_address, username=USERNAME, password_env=PASSWORD_VARIABLE, stream="s"
+    )
+    scanned = Scanned(
+        stream="s", topic="shrunk", partition=0, start=0, end=COUNT + 2, unreadable=[Unreadable(5, 6, "damaged")]
+    )
+    findings = Findings(frozenset({DUP_ID}))
+    find_duplicates(spark, config, [scanned], findings)
+    (twice,) = findings.listed
+    assert (twice.check, twice.where["offset"]) == (DUP_ID, COUNT + 1)
+    assert twice.where["first"] == {"partition": 0, "offset": COUNT}
 
 
 def test_each_fault_of_an_archive_is_found_at_its_place(
