@@ -45,12 +45,15 @@ class Place:
         for begin in range(0, len(payloads), 10_000):
             self.client.send(self.stream, topic, payloads[begin : begin + 10_000], partition=partition)
 
-    def send_with(self, topic: str, message_id: int, payload: bytes, headers: list[Any], origin_micros: int) -> None:
-        """Append a message with all optional fields, to partition 0."""
+    def send_with(
+        self, topic: str, message_id: int, payload: bytes, headers: list[Any] | bytes, origin_micros: int
+    ) -> None:
+        """Append a message with all optional fields, to partition 0. Headers may be given as they are stored."""
+        encoded = headers if isinstance(headers, bytes) else encode_user_headers(headers)
         with RawConnection.as_root(self.server.address) as connection:
             connection.ok(
                 *encode_send_messages(
-                    [(message_id, payload, encode_user_headers(headers))],
+                    [(message_id, payload, encoded)],
                     stream=self.stream,
                     topic=topic,
                     partition=0,

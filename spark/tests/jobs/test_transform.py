@@ -22,8 +22,10 @@ SELECT carrier AS key, to_json(struct(carrier, delay * 2 AS twice, leg.miles, _m
 FROM input WHERE delay > 0 -- the late ones;
 """
 REASON = "x-dead-letter-reason"
+LOST_HEADERS = "x-dead-letter-headers"
 NOT_UTF8, NOT_JSON, NO_FIT, NULL = "it is not UTF-8", "it is not JSON", "it does not fit the schema", "it is null"
 BAD = {
+    b"": "it is empty",
     b" ": NOT_JSON,
     b"\xff": NOT_UTF8,
     b'{"carrier":"\xff","delay":1}': NOT_UTF8,
@@ -73,7 +75,8 @@ def expected(values: dict[int, list[bytes]]) -> tuple[Counter[Any], Counter[Any]
     for partition, sent in values.items():
         for offset, value in enumerate(sent):
             if value in BAD:
-                bad[BAD[value], str(partition), str(offset), value] += 1
+                # Empty messages are not written.
+                bad[BAD[value], str(partition), str(offset), value or b"null"] += 1
                 continue
             found = json.loads(value)
             if found.get("delay", 0) > 0:
@@ -83,17 +86,21 @@ def expected(values: dict[int, list[bytes]]) -> tuple[Counter[Any], Counter[Any]
     return out, bad
 
 
-def check(spark: SparkSession, place: Place, values: dict[int, list[bytes]], about: str) -> None:
+def check(spark: SparkSession, place: Place, values: dict[int, list[bytes]], about: str) -> list[dict[str, str]]:
+    """Check both topics; returns the headers of the dead letters."""
     out, bad = expected(values)
     rows = waited_for(spark, place, "out", out.total())
     assert Counter((row.key.decode(), json.dumps(json.loads(row.value), sort_keys=True)) for row in rows) == out, about
     letters: Counter[Any] = Counter()
+    given = []
     for row in waited_for(spark, place, "dead", bad.total()):
         said = {header.key: bytes(header.value).decode() for header in row.headers}
+        given.append(said)
         assert said["x-dead-letter-topic"] == "a"
         names = ("reason", "partition", "offset")
         letters[*(said[f"x-dead-letter-{name}"] for name in names), bytes(row.value)] += 1
     assert letters == bad, about
+    return given
 
 
 def files_in(directory: Path) -> dict[str, Any]:
@@ -124,6 +131,10 @@ def test_each_message_goes_to_its_topic_once(
     values = {0: [*BAD, *GOOD, *flights(seed, 200)], 1: flights(seed + 1, 300)}
     for partition, sent in values.items():
         send(place, "a", partition, sent)
+    # Headers that cannot be kept: encrypted ones, and too large ones.
+    place.send_with("a", 5, b" ", b"\xff" * 32, 7_000_000)
+    place.send_with("a", 6, b" ", headers({f"k{number}": "v" * 255 for number in range(300)}), 7_000_000)
+    values[0] += [b" "] * 2
     given = arguments(place, **files)
     report = run(JOB, capsys, [*given, "--dry-run"])
     assert (report["counts"], report["details"]["to"]) == ({"in": sum(map(len, values.values()))}, ["out", "dead"])
@@ -133,7 +144,10 @@ def test_each_message_goes_to_its_topic_once(
     counts = {name: report["counts"][name] for name in ("in", "out", "bad", "behind")}
     assert counts == {"in": sum(map(len, values.values())), "out": out.total(), "bad": bad.total(), "behind": 0}
     assert (report["status"], report["counts"]["batches"]) == ("done", 2)
-    check(spark, place, values, f"seed {seed}")
+    letters = check(spark, place, values, f"seed {seed}")
+    marked = {said["x-dead-letter-offset"]: said[LOST_HEADERS] for said in letters if LOST_HEADERS in said}
+    end = len(values[0])
+    assert marked == {str(end - 2): "unreadable", str(end - 1): "too large"}
     assert run(JOB, capsys, given)["counts"]["in"] == 0
     # Rows that cannot be messages; and a dead letter, whose headers name its original position.
     query = "SELECT IF(_message.partition = 0, key, NULL) AS value, repeat('k', 100 * length(key)) AS key, _message"

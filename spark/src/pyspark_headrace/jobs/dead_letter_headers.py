@@ -1,4 +1,4 @@
-"""Headers of dead letters, common to all jobs."""
+"""Headers of dead letters, and what stands for parts that cannot be kept, common to all jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,20 @@ TOPIC: Final = "x-dead-letter-topic"
 PARTITION: Final = "x-dead-letter-partition"
 OFFSET: Final = "x-dead-letter-offset"
 """Original position of the message."""
+HEADERS: Final = "x-dead-letter-headers"
+"""Reason why the headers of the message are missing: `UNREADABLE` or `TOO_LARGE`. Letters with all headers lack it."""
 
-OURS: Final = (REASON, TOPIC, PARTITION, OFFSET)
+OURS: Final = (REASON, TOPIC, PARTITION, OFFSET, HEADERS)
+
+UNREADABLE: Final = "unreadable"
+"""The producer has encrypted the headers."""
+TOO_LARGE: Final = "too large"
+"""The headers have more than `KEPT_BYTES_MAX`."""
+
+EMPTY: Final = "it is empty"
+"""Reason of a message with an empty value."""
+EMPTY_VALUE: Final = b"null"
+"""Value in place of an empty one, which the sink does not write, because official clients refuse to read it."""
 
 VALUE_BYTES_MAX: Final = 255
 """Maximum size of a header value."""

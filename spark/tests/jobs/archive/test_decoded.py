@@ -7,6 +7,7 @@ import decimal
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,17 @@ from pyspark.sql.types import StructType
 from tests.compatibility.protocol.raw import eventually
 
 from headrace_core import decode_user_headers
-from pyspark_headrace.jobs.archive.decoding import Decoding, decoding_of
+from pyspark_headrace.jobs.archive import dead_letters
+from pyspark_headrace.jobs.archive.decoding import Bad, Decoding, decoding_of
 from pyspark_headrace.jobs.archive.tables.manifest import ManifestTable
 from pyspark_headrace.jobs.archive.tables.table import Batch
 from pyspark_headrace.jobs.archive_format.archive import Archive
+from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.archive_format.errors import StoreError
 from pyspark_headrace.jobs.records.schemas import read_schema
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import FAILED, WRONG_ARGUMENTS
+from pyspark_headrace.read.splits import NOTHING
 
 SCHEMA = Decoding(
     pa.schema(
@@ -42,6 +46,7 @@ SCHEMA = Decoding(
         ]
     )
 )
+EMPTY_AT = 193
 
 
 def values(*of: bytes) -> pa.Array:
@@ -74,7 +79,8 @@ def test_values_become_columns() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (b"", "Expecting value"),
+        (b"", "it is empty"),
+        (b" ", "Expecting value"),
         (b"[1]", "not a JSON object"),
         (b'{"id":1}{"id":1}', "Extra data"),
         (b'{"id":{"x":1}', "Expecting ',' delimiter"),
@@ -170,6 +176,27 @@ def test_schemas_as_json(spark: SparkSession, tmp_path: Path) -> None:
         decoding_in(tmp_path, strict)
 
 
+def test_parts_that_dead_letters_cannot_keep() -> None:
+    """Check an empty value, headers that are unreadable or too large, and the mark of an earlier dead letter."""
+    large = [{"key": "k", "value": b"v" * 255}] * 300
+    marked = [{"key": "k", "value": b"v"}, {"key": "x-dead-letter-headers", "value": b"unreadable"}]
+    columns = {
+        "offset": [5, 6, 7, 8],
+        "key": [None] * 4,
+        "value": [b"", b"v", b"v", b"v"],
+        "origin_timestamp": [None] * 4,
+        "headers": [None, large, [], marked],
+    }
+    messages = pa.RecordBatch.from_pydict(columns, pa.schema([RAW_SCHEMA.field(name) for name in columns]))
+    split = replace(NOTHING, stream="s", topic="t", partition_id=3)
+    found = dead_letters.letters(messages, [Bad(row, "bad") for row in range(4)], split).to_pylist()
+    assert [row["value"] for row in found] == [b"null", b"v", b"v", b"v"]
+    headers = [{header["key"]: header["value"] for header in row["headers"]} for row in found]
+    assert [said["x-dead-letter-offset"] for said in headers] == [b"5", b"6", b"7", b"8"]
+    assert [said.get("x-dead-letter-headers") for said in headers] == [b"unreadable", b"too large", None, None]
+    assert [said.get("k") for said in headers] == [None, None, None, b"v"]
+
+
 def send(place: Place, topic: str, partition: int, payloads: list[bytes]) -> None:
     place.client.send(place.stream, topic, payloads, partition=partition)
 
@@ -185,18 +212,20 @@ def letters(place: Place, topic: str) -> list[tuple[bytes, dict[str, bytes]]]:
     return found
 
 
+def order(partition: int, at: int) -> bytes:
+    """Value of a message: every tenth one is bad, and the last of these is empty."""
+    if at == EMPTY_AT:
+        return b""
+    return b"{oops %d" % at if at % 10 == 3 else b'{"id":%d,"name":"n%d"}' % (at, partition)
+
+
 @pytest.fixture
 def orders(place: Place, tmp_path: Path) -> Place:
-    """Topic with two partitions in which every tenth value is bad."""
+    """Topic with two partitions, with bad values."""
     place.client.create_topic(place.stream, "a", 2)
     place.client.create_topic(place.stream, "bad", 2)
     for partition in range(2):
-        send(
-            place,
-            "a",
-            partition,
-            [b"{oops %d" % at if at % 10 == 3 else b'{"id":%d,"name":"n%d"}' % (at, partition) for at in range(200)],
-        )
+        send(place, "a", partition, [order(partition, at) for at in range(200)])
     (tmp_path / "schema").write_text("id BIGINT NOT NULL, name STRING\n", encoding="utf-8")
     return place
 
@@ -253,14 +282,16 @@ def test_bad_records(
     eventually("all dead letters can be read", lambda: len(letters(orders, "bad")) >= 40)
     found = letters(orders, "bad")
     assert Counter(payload for payload, _ in found) == Counter(
-        {b"{oops %d" % at: 2 for at in range(200) if at % 10 == 3}
+        {b"{oops %d" % at: 2 for at in range(200) if at % 10 == 3 and at != EMPTY_AT} | {b"null": 2}
     )
     places: list[Any] = [
         (int(reported["x-dead-letter-partition"]), int(reported["x-dead-letter-offset"])) for _, reported in found
     ]
     assert sorted(places) == [(partition, at) for partition in range(2) for at in range(3, 200, 10)]
     assert {reported["x-dead-letter-topic"] for _, reported in found} == {b"a"}
-    assert all(reported["x-dead-letter-reason"].startswith(b"Expecting property name") for _, reported in found)
+    reasons = {payload: reported["x-dead-letter-reason"] for payload, reported in found}
+    assert reasons.pop(b"null") == b"it is empty"
+    assert all(reason.startswith(b"Expecting property name") for reason in reasons.values())
     assert archived_rows(tmp_path / "archive").num_rows == 360
 
 

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_headrace.jobs.archive.decoding import Bad
 from pyspark_headrace.jobs.dead_letter_headers import (
+    EMPTY_VALUE,
     HEADER_BYTES,
+    HEADERS,
     KEPT_BYTES_MAX,
     OFFSET,
     OURS,
     PARTITION,
     REASON,
+    TOO_LARGE,
     TOPIC,
+    UNREADABLE,
     VALUE_BYTES_MAX,
 )
 from pyspark_headrace.options.writing import WriteOptions
@@ -49,7 +54,7 @@ class DeadLetters:
 
 
 def letters(messages: pa.RecordBatch, bad: Sequence[Bad], split: Split) -> pa.RecordBatch:
-    """Convert bad messages to rows for the dead-letter topic: unchanged, with the reason in headers.
+    """Convert bad messages to rows for the dead-letter topic: unchanged as far as possible, with the reason in headers.
 
     Args:
         messages: A batch with `offset`, `key`, `value`, `origin_timestamp` and `headers`.
@@ -59,28 +64,38 @@ def letters(messages: pa.RecordBatch, bad: Sequence[Bad], split: Split) -> pa.Re
     chosen = messages.take(pa.array([one.row for one in bad], pa.int64()))
     offsets = chosen.column("offset").to_pylist()
     headers = [
-        [*_kept(given), *_added(one.reason, split, offset)]
+        _headers(given, one.reason, split, offset)
         for one, offset, given in zip(bad, offsets, chosen.column("headers").to_pylist(), strict=True)
     ]
-    columns = [chosen.column(name) for name in ("key", "value", "origin_timestamp")]
-    return pa.RecordBatch.from_arrays([*columns, pa.array(headers, _SCHEMA.field("headers").type)], schema=_SCHEMA)
+    values = chosen.column("value")
+    values = pc.if_else(pc.equal(pc.binary_length(values), 0), pa.scalar(EMPTY_VALUE, values.type), values)
+    columns = [
+        chosen.column("key"),
+        values,
+        chosen.column("origin_timestamp"),
+        pa.array(headers, _SCHEMA.field("headers").type),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def _kept(given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+def _headers(given: list[dict[str, Any]] | None, reason: str, split: Split, offset: int) -> list[dict[str, Any]]:
+    """Return the headers of a message, None for unreadable ones, with the reason and the origin of the message."""
     kept = [header for header in given or () if header["key"] not in OURS]
     size = sum(len(header["key"].encode()) + len(header["value"]) + HEADER_BYTES for header in kept)
-    return kept if size <= KEPT_BYTES_MAX else []
-
-
-def _added(reason: str, split: Split, offset: int) -> list[dict[str, Any]]:
     texts = {
         REASON: reason or "unknown",
         TOPIC: split.topic,
         PARTITION: str(split.partition_id),
         OFFSET: str(offset),
     }
+    if given is None:
+        texts[HEADERS] = UNREADABLE
+    elif size > KEPT_BYTES_MAX:
+        kept = []
+        texts[HEADERS] = TOO_LARGE
     # Cut between characters, as far as the bytes are text.
-    return [
+    added = [
         {"key": name, "value": text.encode()[:VALUE_BYTES_MAX].decode(errors="ignore").encode()}
         for name, text in texts.items()
     ]
+    return [*kept, *added]

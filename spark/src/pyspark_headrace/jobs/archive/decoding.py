@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from pyspark_headrace.jobs.dead_letter_headers import EMPTY
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -107,6 +109,9 @@ def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
     rows: list[int] = []
     bad: list[Bad] = []
     for row, value in enumerate(values.to_pylist()):
+        if not value:
+            bad.append(Bad(row, EMPTY))
+            continue
         try:
             found = json.loads(value.decode())
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Dead letters: bad messages, unchanged, with the reason in headers, for a topic of their own."""
+"""Dead letters: bad messages, unchanged as far as possible, with the reason in headers, for a topic of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from pyspark_headrace.jobs import dead_letter_headers as names
-from pyspark_headrace.jobs.records.decoding import MESSAGE, REASON
+from pyspark_headrace.jobs.records.decoding import MESSAGE, REASON, refused
 from pyspark_headrace.jobs.records.tally import counted
 
 
@@ -17,7 +17,8 @@ def good(rows: DataFrame, dlq: str | None) -> DataFrame:
     if dlq is None:
         # The observation is a barrier for the optimizer: otherwise Spark could evaluate the conditions of a query
         # first, and a bad message that these filter out would not be an error.
-        rows = counted(rows).where(sql.col(REASON).isNull() | _refused())
+        refusal = refused("bad message", sql.col(REASON), "--dlq has a topic for such messages")
+        rows = counted(rows).where(sql.col(REASON).isNull() | refusal.cast("boolean"))
         return counted(rows, "good").drop(REASON)
     return counted(rows).where(sql.col(REASON).isNull()).drop(REASON)
 
@@ -36,7 +37,9 @@ def dead_letters(rows: DataFrame, dlq: str) -> DataFrame:
         .select(
             sql.lit(dlq).alias("topic"),
             part["key"].alias("key"),
-            part["value"].alias("value"),
+            sql.when(sql.octet_length(part["value"]) == 0, sql.lit(names.EMPTY_VALUE))
+            .otherwise(part["value"])
+            .alias("value"),
             sql.lit(None).cast("binary").alias("id"),
             part["origin_timestamp"].alias("origin_timestamp"),
             headers(sql.col(REASON), MESSAGE, part["headers"]).alias("headers"),
@@ -50,7 +53,7 @@ def headers(reason: Column, message: str | None, kept: Column | None = None) -> 
     Args:
         reason: Reason why the message is bad.
         message: Column with the message; None if unknown.
-        kept: Original headers.
+        kept: Original headers, NULL for unreadable ones; None: the message is a new one, without headers.
     """
     said = [(names.REASON, reason)]
     if message is not None:
@@ -59,18 +62,11 @@ def headers(reason: Column, message: str | None, kept: Column | None = None) -> 
             (names.PARTITION, sql.col(f"{message}.partition").cast("string")),
             (names.OFFSET, sql.col(f"{message}.offset").cast("string")),
         ]
-    ours = sql.array(
-        *(
-            sql.struct(
-                sql.lit(name).alias("key"),
-                sql.substring(text.cast("binary"), 1, names.VALUE_BYTES_MAX).alias("value"),
-            )
-            for name, text in said
-        )
-    )
+    ours = sql.array(*(_header(name, text) for name, text in said))
     if kept is None:
         return ours
-    before = sql.filter(sql.coalesce(kept, sql.array().cast(HEADERS)), lambda header: ~header["key"].isin(*names.OURS))
+    none = sql.array().cast(HEADERS)
+    before = sql.filter(sql.coalesce(kept, none), lambda header: ~header["key"].isin(*names.OURS))
     size = sql.aggregate(
         before,
         sql.lit(0),
@@ -78,24 +74,18 @@ def headers(reason: Column, message: str | None, kept: Column | None = None) -> 
             total + sql.octet_length(header["key"]) + sql.octet_length(header["value"]) + names.HEADER_BYTES
         ),
     )
-    return sql.concat(sql.when(size <= names.KEPT_BYTES_MAX, before).otherwise(sql.array().cast(HEADERS)), ours)
+    lost = sql.when(kept.isNull(), names.UNREADABLE).when(size > names.KEPT_BYTES_MAX, names.TOO_LARGE)
+    return sql.concat(
+        sql.when(lost.isNull(), before).otherwise(none),
+        ours,
+        sql.when(lost.isNotNull(), sql.array(_header(names.HEADERS, lost))).otherwise(none),
+    )
 
 
 HEADERS: Final = "array<struct<key:string,value:binary>>"
 """SQL type of headers."""
 
 
-def _refused() -> Column:
-    where = [sql.col(f"{MESSAGE}.{name}").cast("string") for name in ("topic", "partition", "offset")]
-    text = sql.concat(
-        sql.lit("bad message in topic "),
-        where[0],
-        sql.lit(", partition "),
-        where[1],
-        sql.lit(", offset "),
-        where[2],
-        sql.lit(": "),
-        sql.col(REASON),
-        sql.lit("; --dlq has a topic for such messages"),
-    )
-    return sql.raise_error(text).cast("boolean")
+def _header(name: str, text: Column) -> Column:
+    value = sql.substring(text.cast("binary"), 1, names.VALUE_BYTES_MAX)
+    return sql.struct(sql.lit(name).alias("key"), value.alias("value"))

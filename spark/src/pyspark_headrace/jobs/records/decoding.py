@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
+from pyspark_headrace.jobs.dead_letter_headers import EMPTY
 from pyspark_headrace.jobs.records.config import JSON, RecordsConfig
 from pyspark_headrace.jobs.records.schemas import quoted, read_schema, required
 from pyspark_headrace.jobs.records.sql import said
@@ -71,6 +72,29 @@ def decoded(messages: DataFrame, config: RecordsConfig) -> DataFrame:
         raise ArgumentError(f"--schema {config.schema}: {said(error)}") from error
 
 
+def refused(what: str, reason: Column, advice: str) -> Column:
+    """Return an expression that ends the job, with the position of the message.
+
+    Args:
+        what: Kind of message, for the error message.
+        reason: Reason why the message ends the job.
+        advice: Advice to users.
+    """
+    position = [sql.col(f"{MESSAGE}.{name}").cast("string") for name in ("topic", "partition", "offset")]
+    text = sql.concat(
+        sql.lit(f"{what} in topic "),
+        position[0],
+        sql.lit(", partition "),
+        position[1],
+        sql.lit(", offset "),
+        position[2],
+        sql.lit(": "),
+        reason,
+        sql.lit(f"; {advice}"),
+    )
+    return sql.raise_error(text)
+
+
 def _objects(messages: DataFrame, schema: StructType) -> DataFrame:
     # Spark's JSON parser stops after the first object and ignores the rest of the text. To detect trailing text, the
     # value is nested in an object that continues after the value, with random member names that no value has. The value
@@ -96,7 +120,8 @@ def _objects(messages: DataFrame, schema: StructType) -> DataFrame:
     is_odd = sql.col(f"{_PARSED}.{end}").isNull() | sql.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
     is_more = sql.coalesce(alone, sql.lit(0)) != 1
     reason = (
-        sql.when(~sql.is_valid_utf8(f"{MESSAGE}.value"), "it is not UTF-8")
+        sql.when(sql.octet_length(f"{MESSAGE}.value") == 0, EMPTY)
+        .when(~sql.is_valid_utf8(f"{MESSAGE}.value"), "it is not UTF-8")
         .when(is_more | (is_odd & sql.try_parse_json(_TEXT).isNull()), "it is not JSON")
         .when(is_odd, "it does not fit the schema")
         .when(found.isNull(), "it is null")
