@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_runs import arguments, headers, refusals, run, send, waited_for, written
+from job_runs import arguments, headers, refusals, run, send, stored, waited_for, written
 from place import Place
 from pyspark.sql import SparkSession
 
 from pyspark_headrace.jobs.dedupe.job import JOB
 from pyspark_headrace.jobs.dedupe.rows import duplicates
-from pyspark_headrace.jobs.running.job import DONE, FOUND
+from pyspark_headrace.jobs.running.job import DONE, FAILED, FOUND
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 SCHEMA = "user STRING, n INT, at TIMESTAMP"
@@ -166,6 +166,23 @@ def test_ids(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.C
     )
     report = run(JOB, capsys, [*given, "--batch", "--to-topic", "out", "--dry-run"])
     assert (report["counts"], report["dry_run"]) == ({"in": 33}, True)
+
+
+def test_messages_that_cannot_be_copied_unchanged(
+    spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Check that encrypted headers and an empty message end the job, which would lose them. Reports count them."""
+    for topic in ("encrypted", "empty"):
+        place.topic(topic, 2)
+    place.topic("out", 0)
+    place.send_with("encrypted", 77, b"x", b"\xff" * 32, 7_000_000)
+    send(place, "empty", 0, [b""])
+    for topic, reason in (("encrypted", "its headers cannot be read"), ("empty", "it is empty")):
+        given = arguments(place, topics=topic, within="1h", batch=True)
+        assert run(JOB, capsys, [*given, "--report-only"])["counts"]["out"] == 3
+        report = run(JOB, capsys, [*given, "--to-topic", "out"], FAILED)
+        assert f"message in topic {topic}, partition 0, offset 2: {reason}" in report["error"]
+    assert stored(spark, place, "out") == []
 
 
 def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as sql
 
 from pyspark_headrace.jobs.dedupe.config import DedupeConfig
 from pyspark_headrace.jobs.records.config import JSON
-from pyspark_headrace.jobs.records.decoding import MESSAGE, REASON, decoded
+from pyspark_headrace.jobs.records.dead_letters import HEADERS
+from pyspark_headrace.jobs.records.decoding import MESSAGE, REASON, decoded, refused
 from pyspark_headrace.jobs.records.outgoing import PARTS
 from pyspark_headrace.jobs.records.states import KEY, TIME, keyed, message_time
 from pyspark_headrace.jobs.records.tally import counted
@@ -81,8 +82,21 @@ def metrics() -> list[Column]:
 
 
 def written(kept: DataFrame, topic: str) -> DataFrame:
-    """Convert kept messages, unchanged, to rows for a topic."""
-    return kept.select(sql.lit(topic).alias("topic"), *(sql.col(f"{MESSAGE}.{part}").alias(part) for part in PARTS))
+    """Convert kept messages, unchanged, to rows for a topic. A message that cannot be written unchanged is an error."""
+    parts = {part: sql.col(f"{MESSAGE}.{part}") for part in PARTS}
+    # The sink does not write empty values, because official clients refuse to read them.
+    empty = _not_copied("it is empty", "length(value) > 0").cast("binary")
+    parts["value"] = sql.when(sql.octet_length(parts["value"]) > 0, parts["value"]).otherwise(empty)
+    unreadable = _not_copied(
+        "its headers cannot be read, since their producer has encrypted them", "headers IS NOT NULL"
+    )
+    parts["headers"] = sql.coalesce(parts["headers"], unreadable.cast(HEADERS))
+    return kept.select(sql.lit(topic).alias("topic"), *(column.alias(part) for part, column in parts.items()))
+
+
+def _not_copied(reason: str, condition: str) -> Column:
+    advice = f"transform copies the others to a topic for this job: --decode raw, and WHERE {condition} in its query"
+    return refused("message", sql.lit(reason), advice)
 
 
 def _keyed(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> DataFrame:
