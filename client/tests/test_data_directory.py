@@ -53,6 +53,15 @@ def test_a_killed_server_leaves_no_lock(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_first_start_that_was_killed_is_repeated(tmp_path: Path, fresh: bool) -> None:
+    (tmp_path / "headrace.lock").touch()
+    (tmp_path / "info.json.unfinished").write_text('{"prod')
+    with opened(str(tmp_path), fresh=fresh) as path:
+        assert json.loads((path / "info.json").read_text())["format_version"] == FORMAT_VERSION
+        assert not (path / "info.json.unfinished").exists()
+
+
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "info.json").write_text('{"product": "headrace", "version": "9.9.9", "format_version": 99}')
     with pytest.raises(ForeignDataDirectory, match=r"format 99, written by release 9\.9\.9"), opened(str(tmp_path)):

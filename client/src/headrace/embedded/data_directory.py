@@ -87,7 +87,8 @@ def _check_info(path: Path, *, fresh: bool) -> None:
         info = json.loads(file.read_text(encoding="utf-8"))
         product, format_version = info["product"], int(info["format_version"])
     except FileNotFoundError:
-        foreign = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
+        # A first start that is killed while it writes the file leaves the unfinished one.
+        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in {LOCK, f"{_INFO}.unfinished"})
         if foreign:
             raise ForeignDataDirectory(
                 f"{path} is not a Headrace data directory: it contains {foreign[0]!r} and no {_INFO}. Use an empty "
