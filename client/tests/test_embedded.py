@@ -84,6 +84,26 @@ def test_wrong_settings_are_raised_where_the_server_is_started() -> None:
         pass
 
 
+@pytest.mark.parametrize("has_started", [False, True])
+def test_an_interrupted_start_leaves_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_started: bool
+) -> None:
+    server = Server(tmp_path)
+    wait = server._ready.wait
+
+    def interrupted() -> None:
+        if has_started:
+            wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server._ready, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt), server:
+        pass
+    assert not server._thread.is_alive()
+    with Server(tmp_path) as later:
+        root(later).ping()
+
+
 _LEFT_OPEN = """
 import sys
 from headrace.embedded import Server

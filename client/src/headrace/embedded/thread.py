@@ -57,6 +57,8 @@ class Server:
         self._failure: BaseException | None = None
         self._running: Running | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._is_abandoned = False
         self._stop: asyncio.Event | None = None
         self._process = 0
         # A program that ends without leaving its ``with`` block must not wait for the server for ever: see `_end`.
@@ -119,7 +121,12 @@ class Server:
             self._data = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
         self._process = os.getpid()
         self._thread.start()
-        self._ready.wait()
+        try:
+            self._ready.wait()
+        except BaseException:
+            # Interrupted by Ctrl-C, for example: the ``with`` block is never entered, and so never left.
+            self._abandon()
+            raise
         atexit.register(self._end)
         if self._failure is not None:
             atexit.unregister(self._end)
@@ -156,6 +163,17 @@ class Server:
         self._thread.join()
         self._cleanup.close()
 
+    def _abandon(self) -> None:
+        """Cancel the start, or stop the server if it has just started, and wait for its end."""
+        # The thread sets the loop before it reads this: one of the two sees what the other has written.
+        self._is_abandoned = True
+        if self._loop is not None and self._serving is not None:
+            # The loop is closed already if the start has failed by itself.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._serving.cancel)
+        self._thread.join()
+        self._cleanup.close()
+
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
@@ -166,11 +184,14 @@ class Server:
             self._ready.set()
 
     async def _serve(self) -> None:
+        self._serving, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+        if self._is_abandoned:
+            return
         settings = _DEFAULTS | self._settings | {"system.path": str(self._data)}
         options = {name: (f"settings[{name!r}]", text) for name, text in settings.items()}
         loaded = load_config(None, {}, options)
         async with running(loaded) as server:
-            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+            self._stop = asyncio.Event()
             self._running = server
             self._ready.set()
             await server.until(self._stop)
