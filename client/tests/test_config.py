@@ -4,10 +4,13 @@ import ipaddress
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 from headrace.cli.commands.operating.config import reference_page
+from headrace.cli.program import program
 from headrace.embedded.config import RENAMED, EmbeddedConfig, load_config
+from headrace.service_settings import SERVICES, Service
 from headrace_settings import Address, SettingsError, settings_of, to_toml
 from headrace_settings.loading.iggy import KEYS
 
@@ -38,8 +41,31 @@ def test_the_effective_configuration_loads_back(tmp_path: Path) -> None:
     assert load_config(file, {}).config == loaded.config
 
 
-def test_variables_of_the_command_line_are_no_settings() -> None:
-    load_config(None, {"HEADRACE_SERVER": "x:1", "HEADRACE_USERNAME": "u", "HEADRACE_PASSWORD": "p", "OTHER": "x"})
+def variables_of(command: click.Command) -> set[str]:
+    """Variables of the options of a command and of those below it."""
+    found: set[str] = set()
+    for parameter in command.params:
+        names = parameter.envvar or ()
+        found.update((names,) if isinstance(names, str) else names)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            found |= variables_of(below)
+    return found
+
+
+@pytest.mark.parametrize("service", Service)
+def test_variables_of_the_command_line_are_no_settings(service: Service) -> None:
+    """Services may have them in their environments, where they change nothing."""
+    variables = variables_of(program)
+    assert {"HEADRACE_SERVER", "HEADRACE_TOKEN", "HEADRACE_METADATA_REPLICAS"} <= variables
+    settings = SERVICES[service]
+    loaded = settings.load(None, dict.fromkeys(variables, "x") | {"OTHER": "x"})
+    assert loaded.origins == {}
+    own = {setting.variable(settings.prefix) for setting in settings_of(settings.model)}
+    assert not variables & (own | {f"{variable}_FILE" for variable in own})
 
 
 def test_an_unknown_variable_stops_the_start_with_the_nearest_name() -> None:

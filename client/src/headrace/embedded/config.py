@@ -11,7 +11,7 @@ from pydantic import model_validator
 from headrace_chassis.log_output import LoggingSettings
 from headrace_chassis.tls import TlsSettings, former_names
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
-from headrace_metadata.config import StateSettings
+from headrace_metadata.config import COMMAND_LINE_VARIABLES, StateSettings
 from headrace_node.config import ShardsConfig, StorageConfig
 from headrace_partition_node.config import GrpcSettings
 from headrace_settings import Loaded, Secret, Section, load
@@ -22,8 +22,21 @@ PREFIX = "HEADRACE"
 _ALIASES = {"IGGY_ROOT_USERNAME": "root.username", "IGGY_ROOT_PASSWORD": "root.password"}
 RENAMED = {"http.web_ui": "http.console.enabled", "cluster.node.current.name": "cluster.node_name"}
 """Settings of the Iggy server that have another name here."""
-# Variables with this prefix that belong to the command line.
-_RESERVED = ("HEADRACE_CONFIG", "HEADRACE_SERVER", "HEADRACE_USERNAME", "HEADRACE_PASSWORD")
+# Variables with this prefix that belong to the command line. Those who use it have them in each of their shells.
+_RESERVED = (
+    "HEADRACE_CONFIG",
+    "HEADRACE_CONNECTORS_TOKEN",
+    "HEADRACE_CONNECTORS_URL",
+    "HEADRACE_CONTEXT",
+    "HEADRACE_CURRENT_PASSWORD",
+    "HEADRACE_NEW_PASSWORD",
+    "HEADRACE_PASSWORD",
+    "HEADRACE_SERVER",
+    "HEADRACE_TOKEN",
+    "HEADRACE_URL",
+    "HEADRACE_USERNAME",
+    *COMMAND_LINE_VARIABLES,
+)
 
 REFERENCE_INTRODUCTION = """\
 # Settings

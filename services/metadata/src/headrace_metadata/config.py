@@ -19,6 +19,11 @@ from headrace_settings.units.names import HostPort, Name
 PREFIX: Final = "HEADRACE_METADATA"
 """Prefix of environment variables: ``grpc.address`` is ``HEADRACE_METADATA_GRPC_ADDRESS``."""
 
+COMMAND_LINE_VARIABLES: Final = tuple(
+    f"{PREFIX}_{name}" for name in ("AUTHORITY", "CLUSTER", "REPLICAS", "SECRET_FILE")
+)
+"""Variables of `headrace metadata`, which are no settings: both may run in the same environment."""
+
 _MEMBERS_COUNTS: Final = (1, 3, 5)
 
 
@@ -218,6 +223,7 @@ def load_config(
         environment=environment,
         prefix=PREFIX,
         options=options,
+        reserved=COMMAND_LINE_VARIABLES,
         renamed=renamed,
         former=former_names("tls"),
     )
