@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import trustme
 
-from headrace_chassis.certificates import CertificateFiles, watched
+from headrace_chassis.certificates import CertificateFiles, Certificates, watched
 
 AUTHORITY = trustme.CA()
 
@@ -40,6 +40,23 @@ async def test_an_ssl_context_gets_what_is_valid(tmp_path):
         await certificates.look()
         assert await shown() == first
         second = write(files)
+        await certificates.look()
+        assert await shown() == second
+
+
+async def test_an_early_certificate_is_used_from_its_time_on(tmp_path, caplog):
+    files = CertificateFiles(section="http.tls", chain=tmp_path / "c.pem", key=tmp_path / "k.pem")
+    first = write(files)
+    now = datetime.now(UTC)
+    certificates = Certificates(files, lambda: now)
+    async with listening(certificates) as shown:
+        begin = now + timedelta(days=2)
+        second = write(files, not_before=begin, not_after=begin + timedelta(days=90))
+        for _ in range(3):
+            await certificates.look()
+        assert await shown() == first
+        assert caplog.text.count("is not valid before") == 1
+        now = begin + timedelta(seconds=1)
         await certificates.look()
         assert await shown() == second
 

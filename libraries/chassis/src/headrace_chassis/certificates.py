@@ -90,6 +90,9 @@ class Certificates:
         self._files = files
         self._now = now
         self._seen = self._state()
+        # Reason why these files were rejected, and whether time alone removes it.
+        self._complaint = ""
+        self._is_early = False
         self._shown = self._at_first()
         # Protects the state shared by the checking thread and the library's handshake threads.
         self._lock = threading.Lock()
@@ -155,19 +158,25 @@ class Certificates:
 
     def _look(self) -> None:
         state = self._state()
-        if self._files.chain is None or state == self._seen:
+        is_changed = state != self._seen
+        if self._files.chain is None or not (is_changed or self._is_early):
             return
-        # Report the outcome once per content of the files.
         self._seen = state
         try:
             shown = self._read()
-            outdated = _outdated(shown.chain, self._now())
+            now = self._now()
+            outdated = _outdated(shown.chain, now)
+            self._is_early = _is_early(shown.chain, now)
             if outdated:
                 raise ValueError(f"{self._files.chain} {outdated}")
             if shown != self._shown:
                 self._load_into_contexts()
         except (OSError, ValueError) as error:
-            _log.warning("%s: new certificate rejected, the previous one stays in use: %s", self._files.section, error)
+            # Report the outcome once per content of the files.
+            if is_changed or str(error) != self._complaint:
+                section = self._files.section
+                _log.warning("%s: new certificate rejected, the previous one stays in use: %s", section, error)
+            self._complaint = str(error)
             return
         if shown != self._shown:
             with self._lock:
@@ -235,6 +244,10 @@ def _outdated(chain: bytes, now: datetime.datetime) -> str | None:
     if now > leaf.not_valid_after_utc:
         return f"has expired at {leaf.not_valid_after_utc}"
     return None
+
+
+def _is_early(chain: bytes, now: datetime.datetime) -> bool:
+    return now < x509.load_pem_x509_certificates(chain)[0].not_valid_before_utc
 
 
 def _described(chain: bytes) -> str:
