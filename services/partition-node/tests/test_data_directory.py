@@ -1,4 +1,4 @@
-"""Data directory of a node: its owner, and the stored catalog version."""
+"""Data directory of a node: its owner, its runs, and the stored catalog version."""
 
 import json
 
@@ -6,7 +6,10 @@ import pytest
 
 from headrace_chassis.errors import DirectoryInUse
 from headrace_partition_node.data_directory import HighestVersion, opened
-from headrace_partition_node.errors import ForeignDirectory
+from headrace_partition_node.directory_check import check
+from headrace_partition_node.errors import DataLost, ForeignDirectory
+from headrace_proto.catalog.v1 import Node
+from headrace_proto.metadata.v1 import NodeRecord, ReplicaStatus
 
 
 def open_directory(path, node="node-1", cluster="tests"):
@@ -30,6 +33,64 @@ def test_it_is_made_and_found_again(tmp_path):
     assert info["product"] == "headrace-partition-node"
     assert (info["node_name"], info["cluster_name"], info["cluster_id"]) == ("node-1", "tests", "abc")
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+class Cluster:
+    """Record of the node, which has partitions from its first registration on."""
+
+    def __init__(self):
+        self.incarnation = None
+
+    async def version(self):
+        return 1
+
+    async def nodes(self):
+        if self.incarnation is None:
+            return []
+        return [NodeRecord(node=Node(name="node-1", incarnation=self.incarnation), replicas_count=3)]
+
+    async def statuses(self):
+        return [ReplicaStatus(cluster_id="abc")]
+
+
+async def run(path, cluster, incarnation, *, is_applied=True, is_known=True, is_loss_expected=False):
+    """Run a node up to its registration, which the cluster may not get, and the node may not learn of."""
+    with open_directory(path) as directory:
+        await check(cluster, directory, node_name="node-1", highest_version=0, is_loss_expected=is_loss_expected)
+        directory.registering(incarnation)
+        if is_applied:
+            cluster.incarnation = incarnation
+        if is_applied and is_known:
+            directory.registered()
+
+
+@pytest.mark.parametrize("runs_before", [0, 1])
+@pytest.mark.parametrize("is_loss_expected", [False, True])
+async def test_interrupted_registrations_lose_no_directory(tmp_path, runs_before, is_loss_expected):
+    cluster = Cluster()
+    for incarnation in range(5, 5 + runs_before):
+        await run(tmp_path, cluster, incarnation)
+    await run(tmp_path, cluster, 6, is_known=False)
+    for incarnation in (7, 8):
+        await run(tmp_path, cluster, incarnation, is_applied=False, is_loss_expected=is_loss_expected)
+    await run(tmp_path, cluster, 9)
+
+
+async def test_a_run_with_another_directory_is_a_loss_after_interrupted_registrations(tmp_path):
+    cluster, one, other = Cluster(), tmp_path / "one", tmp_path / "other"
+    await run(one, cluster, 5)
+    await run(one, cluster, 6, is_known=False)
+    await run(one, cluster, 7, is_applied=False)
+    await run(other, cluster, 8, is_loss_expected=True)
+    with pytest.raises(DataLost, match="has run with another data directory"):
+        await run(one, cluster, 9)
+
+
+def test_a_run_elsewhere_registers_no_directory(tmp_path):
+    with open_directory(tmp_path) as directory:
+        directory.registering(5)
+        directory.found(4)
+        assert not directory.was_registered
 
 
 def test_one_process_at_a_time_uses_it(tmp_path):

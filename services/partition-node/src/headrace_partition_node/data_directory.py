@@ -98,6 +98,17 @@ class DataDirectory:
         """Record that the run is registered."""
         self._write(replace(self._info, registered=self._info.registering))
 
+    def found(self, incarnation: int) -> None:
+        """Complete the record of the last run if it was registered without learning of it.
+
+        Only two incarnations are stored: the next run replaces the one that requested registration last.
+
+        Args:
+            incarnation: The one that the cluster has.
+        """
+        if incarnation == self._info.registering != self._info.registered:
+            self.registered()
+
     def _write(self, info: Info) -> None:
         replace_file(self._path / _INFO, f"{json.dumps(asdict(info), indent=2)}\n")
         self._info = info

@@ -46,6 +46,8 @@ async def check(
             f"up to version {highest_version}: it is another cluster of the same name, or it has lost its data. "
             "Nothing was changed. Check cluster.metadata, or use another directory (system.path)"
         )
+    if node is not None:
+        await asyncio.to_thread(directory.found, node.node.incarnation)
     if is_loss_expected:
         return
     advice = (
