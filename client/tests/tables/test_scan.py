@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import headrace
 import headrace.aio
 from headrace.tables import COLUMNS
+from headrace.tables.decoding import decoder
 from headrace.testing import LocalServer
 
 ROWS = 300
@@ -111,15 +112,58 @@ class Model(pydantic.BaseModel):
     tags: list[str] | None = None
 
 
-@pytest.mark.parametrize("form", [pa.schema([("n", pa.int64()), ("name", pa.utf8())]), Struct, Model])
-def test_payloads_become_columns(filled: tuple[headrace.Client, str, str], form: object) -> None:
+class Renamed(msgspec.Struct, rename={"number": "n"}):
+    number: int
+    name: str
+    tags: list[str] | None = None
+
+
+class Aliased(pydantic.BaseModel):
+    number: int = pydantic.Field(alias="n")
+    name: str = pydantic.Field(serialization_alias="title")
+    tags: list[str] | None = None
+
+
+class Written(Aliased):
+    """Unless it is asked for something else, it is written with its aliases."""
+
+    model_config = pydantic.ConfigDict(serialize_by_alias=True)
+
+
+@pytest.mark.parametrize(
+    ("form", "number"),
+    [
+        (pa.schema([("n", pa.int64()), ("name", pa.utf8())]), "n"),
+        (Struct, "n"),
+        (Renamed, "n"),
+        (Model, "n"),
+        (Aliased, "number"),
+        (Written, "number"),
+    ],
+)
+def test_payloads_become_columns(filled: tuple[headrace.Client, str, str], form: object, number: str) -> None:
     client, stream, topic = filled
-    table = client.scan(stream, topic, columns=["offset"], decode=form).table().sort_by("n")
-    assert table["n"].to_pylist() == list(range(ROWS))
+    table = client.scan(stream, topic, columns=["offset"], decode=form).table().sort_by(number)
+    assert table[number].to_pylist() == list(range(ROWS))
     assert table["name"][7].as_py() == "name 7"
-    if form is not Struct and form is not Model:
+    if isinstance(form, pa.Schema):
         return
     assert table["tags"].to_pylist()[:2] == [None, '["a"]']
+
+
+class Place(pydantic.BaseModel):
+    city: str = pydantic.Field(alias="town")
+
+
+class Parcel(pydantic.BaseModel):
+    to: Place = pydantic.Field(alias="destination")
+
+
+def test_nested_models_are_named_after_their_fields_too() -> None:
+    decode, schema = decoder(Parcel)
+    rows = decode(pa.array([b'{"destination": {"town": "Delft"}}'], pa.binary()))
+    assert rows.schema == schema
+    assert rows.to_pylist() == [{"to": '{"city": "Delft"}'}]
 
 
 def test_a_filter_is_applied(filled: tuple[headrace.Client, str, str]) -> None:

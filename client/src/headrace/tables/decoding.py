@@ -64,11 +64,12 @@ def _msgspec(form: Any) -> tuple[Decode, pa.Schema]:
 
 
 def _pydantic(form: Any) -> tuple[Decode, pa.Schema]:
-    schema = _schema_of_json(form.model_json_schema())
+    # Columns and rows are named after the fields: a model may have one alias for reading and another for writing.
+    schema = _schema_of_json(form.model_json_schema(by_alias=False))
 
     def decode(payloads: pa.Array) -> pa.RecordBatch:
         models = (form.model_validate_json(payload.as_py()) for payload in payloads)
-        return _rows([model.model_dump(mode="json") for model in models], schema)
+        return _rows([model.model_dump(mode="json", by_alias=False) for model in models], schema)
 
     return decode, schema
 
