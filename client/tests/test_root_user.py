@@ -1,9 +1,15 @@
 """CTL-9: source of root's first credentials."""
 
+import asyncio
+
 import pytest
 
 from headrace.embedded.config import RootConfig, load_config
-from headrace.embedded.root_user import choose_root_credentials
+from headrace.embedded.root_user import RootCredentials, choose_root_credentials, ensure_root_user
+from headrace_gateway.access.passwords import Passwords
+from headrace_proto.catalog.v1 import User
+from headrace_proto.metadata.v1 import Command, Reply
+from headrace_proto.well_known import ROOT_USER_ID
 from headrace_settings import Secret, SettingsError
 
 
@@ -21,6 +27,40 @@ def test_otherwise_a_password_is_generated_each_time_anew() -> None:
     passwords = {choose_root_credentials(RootConfig(), use_default=False).password.reveal() for _ in range(50)}
     assert len(passwords) == 50
     assert all(len(password) == 24 and password.isalnum() for password in passwords)
+
+
+class SlowReplica:
+    """An empty replica that answers when it may."""
+
+    def __init__(self) -> None:
+        self.state = self
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    def credentials_of(self, _user_id: int) -> None:
+        return None
+
+    async def propose(self, _command: Command) -> Reply:
+        self.asked.set()
+        await self.may_answer.wait()
+        return Reply(user=User(id=ROOT_USER_ID))
+
+
+async def test_an_interrupted_start_hands_out_the_credentials_of_the_user_that_it_creates() -> None:
+    replica = SlowReplica()
+    created: list[RootCredentials] = []
+    async with Passwords(1) as passwords:
+        starting = asyncio.create_task(
+            ensure_root_user(replica, passwords, RootConfig(), use_default=False, on_created=created.append)
+        )
+        await replica.asked.wait()
+        starting.cancel()
+        await asyncio.sleep(0)
+        replica.may_answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    (credentials,) = created
+    assert credentials.generated
 
 
 def test_both_names_of_the_variables_are_honoured() -> None:

@@ -17,6 +17,11 @@ from headrace.embedded.config import load_config
 
 
 def refused(data: Path, *options: str, **variables: str) -> str:
+    return " ".join(ended(data, *options, **variables).stderr.split())
+
+
+def ended(data: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a server that cannot start."""
     result = subprocess.run(
         [PROGRAM, "up", "--data", data, *options],
         capture_output=True,
@@ -27,7 +32,7 @@ def refused(data: Path, *options: str, **variables: str) -> str:
     )
     assert result.returncode == 1, result.stdout + result.stderr
     assert "Traceback" not in result.stderr
-    return " ".join(result.stderr.split())
+    return result
 
 
 def field(printed: str, name: str) -> str:
@@ -63,11 +68,22 @@ def test_a_generated_password_is_shown_once(tmp_path: Path) -> None:
             client.ping()
 
 
-def test_a_start_that_is_refused_keeps_no_password_to_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["tcp.address", "grpc.address", "pipelines.address", "grpc.tls.cert_file"])
+def test_a_start_that_is_refused_keeps_no_password_to_itself(tmp_path: Path, setting: str) -> None:
+    """Some starts fail after the user was created: the next one does not create it again."""
+    variables = {"HEADRACE_TCP_ADDRESS": "127.0.0.1:0"}
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        refused(tmp_path, "--port", str(taken.getsockname()[1]))
-    with up(tmp_path) as (_, printed):
-        credentials = Credentials(field(printed, "root user"), field(printed, "password"))
+        if setting.endswith("address"):
+            variables[f"HEADRACE_{setting.replace('.', '_').upper()}"] = f"127.0.0.1:{taken.getsockname()[1]}"
+        else:
+            variables |= {"HEADRACE_GRPC_TLS_ENABLED": "true"}
+            variables |= {f"HEADRACE_GRPC_TLS_{name}_FILE": __file__ for name in ("CERT", "KEY")}
+        result = ended(tmp_path / "data", **variables)
+    assert setting.partition(".")[0] in result.stderr
+    with up(tmp_path / "data") as (_, printed):
+        both = result.stdout + printed
+        assert len(re.findall(r"^  password ", both, flags=re.MULTILINE)) == 1
+        credentials = Credentials(field(both, "root user"), field(both, "password"))
         with connected(field(printed, "tcp"), credentials) as client:
             client.ping()
 

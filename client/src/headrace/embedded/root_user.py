@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.embedded.config import RootConfig
@@ -47,16 +49,40 @@ def generated_password() -> str:
 
 
 async def ensure_root_user(
-    replica: Replica, passwords: Passwords, config: RootConfig, *, use_default: bool
+    replica: Replica,
+    passwords: Passwords,
+    config: RootConfig,
+    *,
+    use_default: bool,
+    on_created: Callable[[RootCredentials], None],
 ) -> RootCredentials | None:
     """Create the root user unless it exists; return the credentials if it was created.
+
+    Args:
+        replica: Takes the command.
+        passwords: Hashes the password.
+        config: Configured credentials.
+        use_default: Use the well-known pair, unless others are configured.
+        on_created: Called with the credentials as soon as the user exists, also if the caller is cancelled meanwhile.
 
     Raises:
         RootCredentialsError: The credentials cannot be used.
     """
     chosen = choose_root_credentials(config, use_default=use_default)
+    creating = asyncio.ensure_future(_create(replica, passwords, chosen))
     try:
-        created = await create_root_user(
+        await asyncio.wait({creating})
+    finally:
+        # Cancelling takes no command back: the user may be created a moment later, and only these credentials open it.
+        await asyncio.wait({creating})
+        if creating.exception() is None and creating.result():
+            on_created(chosen)
+    return chosen if creating.result() else None
+
+
+async def _create(replica: Replica, passwords: Passwords, chosen: RootCredentials) -> bool:
+    try:
+        return await create_root_user(
             proposer=replica,
             credentials=DirectReads(replica.state),
             passwords=passwords,
@@ -65,4 +91,3 @@ async def ensure_root_user(
         )
     except RootUserError as error:
         raise RootCredentialsError(str(error)) from error
-    return chosen if created else None

@@ -135,6 +135,7 @@ async def running(
     fresh: bool = False,
     default_root_credentials: bool = False,
     on_recovery: Callable[[Recovery], None] = lambda _: None,
+    on_root: Callable[[RootCredentials], None] = lambda _: None,
 ) -> AsyncIterator[Running]:
     """Run the server for the duration of an ``async with`` block; clients can connect from its beginning.
 
@@ -143,6 +144,8 @@ async def running(
         fresh: Remove the contents of the data directory first.
         default_root_credentials: Give a new root user the well-known name and password, unless others are configured.
         on_recovery: Called some times per second with the number of partitions that still recover.
+        on_root: Called with the credentials of the root user if this start creates it. The start may still fail, and
+            the next one no longer knows a generated password.
 
     Raises:
         EmbeddedError: The server cannot start.
@@ -178,10 +181,12 @@ async def running(
             stack.callback(events.log)
             await stack.enter_async_context(node)
             await stack.enter_async_context(life.essential(_watched(events), "shard-events"))
-            # Created after everything that may fail the start: otherwise a generated password would be lost unseen.
+            # Created late, since most starts that fail should leave no user behind. Those after this have `on_root`.
             if default_root_credentials:
                 _refuse_beyond_loopback(config)
-            root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
+            root = await ensure_root_user(
+                replica, passwords, config.root, use_default=default_root_credentials, on_created=on_root
+            )
             await stack.enter_async_context(plane.working())
             passing = pass_horizon(replica, node.stages_count, Horizon(native.pass_stage_horizon))
             await stack.enter_async_context(background(passing, "stage-horizon"))

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -20,6 +20,7 @@ from headrace.cli.errors import CommandError
 from headrace.cli.parameters import WholeNumber
 from headrace.embedded import EmbeddedError, Recovery, Running, running
 from headrace.embedded.config import PREFIX, EmbeddedConfig, load_config
+from headrace.embedded.root_user import RootCredentials
 from headrace_chassis import log_output
 from headrace_chassis.process import serve
 from headrace_core import StartError
@@ -185,7 +186,7 @@ def _shown_connectors(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline) -> dic
 
 async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, fresh: bool, default_root: bool) -> None:
     began = time.perf_counter()
-    with ExitStack() as stack:
+    with _shown_in_any_case() as unseen, ExitStack() as stack:
         progress = stack.enter_context(_recovery_progress())
         task = progress.add_task("recovering partitions", total=None)
 
@@ -197,13 +198,35 @@ async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, f
         def on_started(server: Running) -> None:
             stack.close()
             _print_banner(server, seconds=time.perf_counter() - began, default_root=default_root)
+            unseen.clear()
 
-        starting = running(loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery)
+        starting = running(
+            loaded,
+            fresh=fresh,
+            default_root_credentials=default_root,
+            on_recovery=on_recovery,
+            on_root=unseen.append,
+        )
         if pipeline is None:
             await serve(starting, on_started=on_started, on_stopping=_print_stopping)
         else:
             await _serve_with_connectors(starting, pipeline, on_started)
     output.stdout().print("stopped")
+
+
+@contextmanager
+def _shown_in_any_case() -> Iterator[list[RootCredentials]]:
+    """Yield a list for the credentials of a new root user; those in it at the end are printed.
+
+    The user outlives a start that fails or is interrupted before the banner, and no later start has a generated
+    password.
+    """
+    unseen: list[RootCredentials] = []
+    try:
+        yield unseen
+    finally:
+        for root in unseen:
+            _print_root(root)
 
 
 async def _serve_with_connectors(
@@ -266,9 +289,8 @@ def _print_banner(server: Running, *, seconds: float, default_root: bool) -> Non
         console.print(f"  {name:<12}{value}", markup=False)
     for partition, reason in server.failures:
         console.print(f"  partition {partition} is closed: {reason}", markup=False, style="bold red")
-    if server.root is not None and server.root.generated:
-        console.print(f"  root user   {server.root.username}", markup=False)
-        console.print(f"  password    {server.root.password.reveal()}   (shown this once)", markup=False, style="bold")
+    if server.root is not None:
+        _print_root(server.root)
     if server.root is None and default_root:
         console.print(
             "  root user   already exists; its password is unchanged. --with-default-root-credentials only applies to "
@@ -277,3 +299,11 @@ def _print_banner(server: Running, *, seconds: float, default_root: bool) -> Non
             style="yellow",
         )
     console.print("Press Ctrl-C to stop.", style="dim")
+
+
+def _print_root(root: RootCredentials) -> None:
+    """Print the credentials of a new root user, unless they are known."""
+    if root.generated:
+        console = output.stdout()
+        console.print(f"  root user   {root.username}", markup=False)
+        console.print(f"  password    {root.password.reveal()}   (shown this once)", markup=False, style="bold")
