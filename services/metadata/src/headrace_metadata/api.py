@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import grpc
 from grpc import aio
 
+from headrace_chassis.grpc.status import end_call
 from headrace_metadata.errors import (
     AppendFailedError,
     InvalidRequestError,
@@ -72,11 +73,7 @@ def _refusing(method: _Method[_Request, _Response]) -> _Method[_Request, _Respon
         try:
             return await method(service, request, context)
         except MetadataError as error:
-            try:
-                await _abort(context, error)
-            except aio.InternalError:
-                # The caller disconnected before the status was sent.
-                raise asyncio.CancelledError from None
+            await _abort(context, error)
             raise
 
     return call
@@ -133,7 +130,9 @@ class MetadataService(MetadataServicer):
         await self._reach(request.consistency, context)
         response = answer(self._replica.state, request)
         if response is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request has no query that this release knows")
+            await end_call(
+                context, grpc.StatusCode.INVALID_ARGUMENT, "the request has no query that this release knows"
+            )
         return response
 
     async def Watch(self, request: WatchRequest, _context: _Context) -> AsyncIterator[WatchResponse]:  # noqa: N802
@@ -212,7 +211,9 @@ class MetadataService(MetadataServicer):
         if consistency == CONSISTENCY_LINEARIZABLE:
             await self._replica.synchronise()
         elif consistency != CONSISTENCY_STALE:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this release does not know the consistency level")
+            await end_call(
+                context, grpc.StatusCode.INVALID_ARGUMENT, "this release does not know the consistency level"
+            )
 
 
 def _client(encoded: bytes) -> int:
@@ -231,20 +232,22 @@ def _request_id(request: SessionRequest) -> RequestId:
 async def _abort(context: _Context, error: MetadataError) -> None:
     match error:
         case NotPrimaryError(primary=int(primary)):
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error), ((PRIMARY_METADATA, str(primary)),))
+            await end_call(
+                context, grpc.StatusCode.FAILED_PRECONDITION, str(error), ((PRIMARY_METADATA, str(primary)),)
+            )
         case NotPrimaryError():
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await end_call(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         case ReplicaBusyError() | AppendFailedError():
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            await end_call(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         case OutcomeUnknownError():
-            await context.abort(grpc.StatusCode.ABORTED, str(error))
+            await end_call(context, grpc.StatusCode.ABORTED, str(error))
         case SessionEndedError():
-            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+            await end_call(context, grpc.StatusCode.NOT_FOUND, str(error))
         case StaleRequestError():
-            await context.abort(grpc.StatusCode.OUT_OF_RANGE, str(error))
+            await end_call(context, grpc.StatusCode.OUT_OF_RANGE, str(error))
         case RequestReusedError():
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
+            await end_call(context, grpc.StatusCode.ALREADY_EXISTS, str(error))
         case InvalidRequestError():
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            await end_call(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         case _:
-            await context.abort(grpc.StatusCode.INTERNAL, str(error))
+            await end_call(context, grpc.StatusCode.INTERNAL, str(error))

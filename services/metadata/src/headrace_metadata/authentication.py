@@ -8,6 +8,7 @@ from typing import Any, Final
 import grpc
 from grpc import aio
 
+from headrace_chassis.grpc.status import end_call
 from headrace_proto.cluster_token import HEADER, authorization, is_one_of
 
 # Public: load balancers and supervisors that check the health have no secret. Only the unary check is public because a
@@ -22,7 +23,8 @@ class SharedSecretInterceptor(aio.ServerInterceptor):
         self._expected = tuple(authorization(secret, cluster_name) for secret in secrets)
 
         async def refuse(_requests: Any, context: aio.ServicerContext[Any, Any]) -> None:
-            await context.abort(
+            await end_call(
+                context,
                 grpc.StatusCode.UNAUTHENTICATED,
                 "the token is missing or is not that of this cluster: check the cluster's name and its secret",
             )

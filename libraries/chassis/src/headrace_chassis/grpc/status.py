@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Any, Final, NoReturn
 
 import grpc
+from grpc import aio
 
 from headrace_chassis.refusals import Kind, kind_of
 from headrace_proto.errors import find
@@ -57,3 +59,22 @@ def name_of(status: int) -> str:
 def status_metadata(status: int) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return the trailing metadata that names a status."""
     return (STATUS_METADATA, str(int(status))), (STATUS_NAME_METADATA, name_of(status))
+
+
+async def end_call(
+    context: aio.ServicerContext[Any, Any],
+    code: grpc.StatusCode,
+    reason: str,
+    metadata: tuple[tuple[str, str], ...] = (),
+) -> NoReturn:
+    """End a call with a status, or like a cancelled call if its caller has disconnected meanwhile.
+
+    Raises:
+        AbortError: The status was sent.
+        CancelledError: No caller was there to send it to. The error of the library would leave a traceback in the log.
+    """
+    try:
+        await context.abort(code, reason, metadata)
+    except aio.InternalError:
+        raise asyncio.CancelledError from None
+    raise AssertionError("the call was aborted")
