@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import socket
@@ -18,7 +19,7 @@ from headrace.cli.messages.sending import Outgoing, send_all
 from headrace.cli.options import completing
 from headrace.cli.servers.resolving import TopicPath
 from headrace.embedded import Server
-from headrace_core import Client, ConnectionLost, encode_user_headers
+from headrace_core import Client, ConnectionLost, encode_send_messages, encode_user_headers
 
 
 @pytest.fixture
@@ -85,6 +86,24 @@ def test_what_was_polled_can_be_sent(headrace: Shell, topic: tuple[str, str]) ->
     assert copied["partition"] == 1
     assert copied["payload_base64"] == "/wA="
     assert copied["headers"] == {"f": 1.5, "n": -3, "t": "x", "b": False}
+
+
+def test_headers_that_cannot_be_read_are_sent_on(server: Server, headrace: Shell, topic: tuple[str, str]) -> None:
+    """Their bytes stay the same; the key before them is not added a second time."""
+    stored = encode_user_headers([(("string", b"headrace.key"), ("raw", b"k"))]) + b"\xffsealed"
+    client = Client.connect(server.address)
+    client.login(server.username, server.password)
+    client.request(*encode_send_messages([(0, b"x", stored)], stream=topic[0], topic=topic[1], partition=1))
+    client.close()
+    headrace("topic", "create", topic[0], "copy", "-p", "2")
+    polled = headrace("poll", *topic, "--from", "first", "--json").encode()
+    headrace("send", topic[0], "copy", "--json-lines", stdin=polled)
+    copied = json.loads(headrace("poll", topic[0], "copy", "--from", "first", "--json"))
+    assert (copied["key"], base64.b64decode(copied["user_headers"])) == ("k", stored)
+    refused = headrace.run("send", topic[0], "copy", "--json-lines", "-H", "a=b", stdin=polled)
+    assert refused.stderr.decode() == (
+        "error: line 1: user_headers are sent as they are, so that --header cannot add to them\n"
+    )
 
 
 def test_keys_of_lines_choose_partitions(headrace: Shell, topic: tuple[str, str]) -> None:

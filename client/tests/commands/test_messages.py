@@ -280,6 +280,15 @@ def test_a_failure(shop: Shell, arguments: tuple[str, ...], message: str) -> Non
             b'{"payload": "x", "headers": {"a": null}}',
             "line 2: header 'a' is neither text nor a number nor true or false",
         ),
+        (b'{"payload": "x", "user_headers": 7}', "line 2: user_headers is not text"),
+        (
+            b'{"payload": "x", "headers": {}, "user_headers": ""}',
+            "line 2: headers and user_headers exclude each other",
+        ),
+        (
+            '{"payload_base64": "\u00e9"}'.encode(),
+            "line 2: payload_base64 is not base64: string argument should contain only ASCII characters",
+        ),
         (b'{"payload_base64": "eA"}', "line 2: payload_base64 is not base64: Incorrect padding"),
         (
             rb'{"payload": "tea \ud83d"}',

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow
 import pyarrow.parquet
 import pytest
 from command_shell import Shell
 
+from headrace.cli.errors import CommandError
 from headrace.cli.transfer import exporting, sinks
-from headrace.cli.transfer.state import StateFile
+from headrace.cli.transfer.state import FileForm, StateFile
 from headrace.embedded import Server
 from headrace_core import Message
+
+SEALED = base64.b64encode(b"\xffsealed").decode()
+WIDE = {"int128": -(2**100), "uint128": 2**128 - 1}
 
 
 @pytest.fixture(scope="module")
 def filled(server: Server) -> Shell:
-    """A topic with 250 messages in each of two partitions, with and without headers, and bytes that are no text."""
+    """A topic with 250 messages in each of two partitions, with and without headers, and bytes that are no text.
+
+    The headers of two messages cannot be read, and those of two others are numbers of more than 64 bits.
+    """
     headrace = Shell(server)
     headrace("stream", "create", "transfer")
     headrace("topic", "create", "transfer", "source", "-p", "2")
     for partition in (0, 1):
-        lines = [
+        lines: list[dict[str, object]] = [
             {"payload": f'{partition}, "{n}"\nnext', "headers": {"n": n}} if n % 3 else {"payload_base64": "/wA="}
             for n in range(250)
         ]
+        lines[1] = {"payload": "sealed", "user_headers": SEALED}
+        lines[2] = {"payload": "wide", "headers": WIDE}
         stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
         headrace("send", "transfer", "source", "--json-lines", "-p", str(partition), stdin=stdin)
     return headrace
@@ -66,13 +78,52 @@ def test_a_topic_goes_out_and_in(filled: Shell, tmp_path: Path, suffix: str) -> 
     assert imported.stderr.decode() == f"imported 500 messages from {file}\n"
     polled = [
         [
-            (message["partition"], message["offset"], message.get("payload"), message.get("headers"))
+            [message.get(name) for name in ("partition", "offset", "payload", "headers", "user_headers")]
             for line in filled("poll", "transfer", topic, "--from", "first", "-n", "0", "--json").splitlines()
             for message in [json.loads(line)]
         ]
         for topic in ("source", suffix)
     ]
     assert polled[0] == polled[1]
+    assert polled[1][1:3] == [[0, 1, "sealed", None, SEALED], [0, 2, "wide", WIDE, None]]
+
+
+@pytest.mark.parametrize("form", [FileForm.CSV, FileForm.PARQUET])
+def test_a_file_of_an_earlier_release_keeps_its_columns(tmp_path: Path, form: FileForm) -> None:
+    """Such an export continues, and does not lose headers that its file has no column for."""
+    file = tmp_path / "earlier"
+    if form is FileForm.CSV:
+        file.write_bytes(b"partition,payload,headers\r\n0,first,\r\n")
+        position = file.stat().st_size
+    else:
+        file.mkdir()
+        table = pyarrow.table({"partition": [0], "payload": [b"first"], "headers": ["{}"]})
+        pyarrow.parquet.write_table(table, file / "part-000000.parquet")
+        position = 1
+    sink = sinks.opened(form, file, position)
+    message = SimpleNamespace(
+        offset=1, timestamp_micros=0, origin_timestamp_micros=0, id=7, payload=b"next", key=None, user_headers=b""
+    )
+    sink.write(0, [message])  # type: ignore[list-item]  # all that is used of a message
+    position = sink.commit()
+    message.user_headers = b"\xffsealed"
+    with pytest.raises(CommandError, match="which message 0:1 has: --overwrite begins again"):
+        sink.write(0, [message])  # type: ignore[list-item]
+    sink.close()
+    if form is FileForm.CSV:
+        assert file.read_bytes().endswith(b"0,first,\r\n0,1,0,0,7,next,,,,\r\n")
+    else:
+        assert position == 2
+        assert pyarrow.parquet.read_schema(sinks.parts(file)[1]).names[-1] == "headers"
+
+
+def test_a_file_without_the_last_column_is_imported(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "earlier.csv"
+    file.write_text('payload,headers\na,"{""n"": 1}"\nb,\n')
+    filled("topic", "create", "transfer", "earlier")
+    filled("import", "transfer", "earlier", str(file))
+    lines = filled("poll", "transfer", "earlier", "--from", "first", "--json").splitlines()
+    assert [json.loads(line).get("headers") for line in lines] == [{"n": 1}, None]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])

@@ -44,7 +44,8 @@ def app(
     """Send the messages of a file to a topic.
 
     It reads what `headrace export` writes: the fields or columns payload or payload_base64, and optionally key,
-    partition and headers. A row of CSV or Parquet without a payload is sent as a JSON object of its columns.
+    partition, and headers or user_headers. A row of CSV or Parquet without a payload is sent as a JSON object of its
+    columns.
 
     If it is interrupted, the same command continues after what was acknowledged, by FILE.import-state; a batch whose
     acknowledgement was lost is sent again.

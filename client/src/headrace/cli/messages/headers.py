@@ -27,6 +27,8 @@ _NUMBERS: Final = {
     "float32": "<f",
     "float64": "<d",
 }
+_WIDE_BYTES: Final = 16
+"""Size of the numbers that the module `struct` does not have."""
 
 
 def encoded(headers: Iterable[tuple[str, str]]) -> bytes:
@@ -58,6 +60,13 @@ def with_key(headers: bytes, key: bytes | None) -> bytes:
     return encode_user_headers([(_KEY, ("raw", key))]) + headers
 
 
+def without_key(headers: bytes, key: bytes | None) -> bytes:
+    """Return headers without the one that holds this key, also if the others are not readable."""
+    if key is None or not 1 <= len(key) <= KEY_BYTES_MAX:
+        return headers
+    return headers.replace(encode_user_headers([(_KEY, ("raw", key))]), b"", 1)
+
+
 def decoded(headers: bytes) -> dict[str, Value] | None:
     """Return headers by name, without the key; None if they are not readable, perhaps because they are encrypted."""
     if not headers:
@@ -85,7 +94,7 @@ def _value(kind: str, data: bytes) -> Value:
     if form is not None and struct.calcsize(form) == len(data):
         number: int | float | bool = struct.unpack(form, data)[0]
         return number
-    if kind in {"int128", "uint128"}:
+    if kind in {"int128", "uint128"} and len(data) == _WIDE_BYTES:
         return int.from_bytes(data, "little", signed=kind == "int128")
     if kind == "string":
         try:
@@ -105,6 +114,10 @@ def _typed(name: str, value: Any) -> tuple[str, bytes]:
             return "int64", struct.pack("<q", value)
         case int() if 0 <= value < 2**64:
             return "uint64", struct.pack("<Q", value)
+        case int() if -(2**127) <= value < 2**127:
+            return "int128", value.to_bytes(_WIDE_BYTES, "little", signed=True)
+        case int() if 0 <= value < 2**128:
+            return "uint128", value.to_bytes(_WIDE_BYTES, "little")
         case float():
             return "float64", struct.pack("<d", value)
         case {"kind": str(kind), "value_base64": str(data)}:

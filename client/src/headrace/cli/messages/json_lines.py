@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 from headrace.cli.errors import CommandError
 from headrace.cli.messages import headers
 from headrace.cli.messages.sending import Outgoing
+from headrace_core import CodecError
 
 _PARTITION_MAX: Final = 2**32 - 1
 
@@ -22,7 +22,8 @@ def message_of(
 
     Args:
         form: Number of the line, and the key or partition that precede those of the object.
-        fields: The object: payload or payload_base64; key or key_base64, partition and headers are optional.
+        fields: The object: payload or payload_base64; key or key_base64, partition, and headers or user_headers are
+            optional.
         everywhere: Headers of every message, which those of the object precede.
         ignore_partitions: Whether the server chooses the partition even if the object has one.
 
@@ -40,15 +41,7 @@ def message_of(
         not isinstance(partition, int) or isinstance(partition, bool) or not 0 <= partition <= _PARTITION_MAX
     ):
         raise CommandError(f"line {line:,}: partition is not a whole number from 0 to {_PARTITION_MAX:,}")
-    given = fields.get("headers")
-    if given is None:
-        given = {}
-    if not isinstance(given, dict):
-        raise CommandError(f"line {line:,}: headers is not an object of names and values")
-    try:
-        encoded = headers.encoded_values({**everywhere, **given})
-    except (ValueError, TypeError) as error:
-        raise CommandError(f"line {line:,}: {error}") from error
+    encoded = _headers(line, fields, everywhere, encoded_key)
     payload = _payload(line, fields)
     if form.key is not None or form.partition is not None:
         return Outgoing(line, payload, encoded, form.key, form.partition)
@@ -97,6 +90,25 @@ def _encoded(line: int, name: str, text: str) -> bytes:
         ) from error
 
 
+def _headers(line: int, fields: dict[str, Any], everywhere: Mapping[str, str], key: bytes | None) -> bytes:
+    """Return the headers of an object without its key, which is added again when the message is sent."""
+    given, unreadable = fields.get("headers"), _bytes(line, fields, "user_headers")
+    if unreadable is not None:
+        if given is not None:
+            raise CommandError(f"line {line:,}: headers and user_headers exclude each other")
+        if everywhere:
+            raise CommandError(f"line {line:,}: user_headers are sent as they are, so that --header cannot add to them")
+        return headers.without_key(unreadable, key)
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise CommandError(f"line {line:,}: headers is not an object of names and values")
+    try:
+        return headers.encoded_values({**everywhere, **given})
+    except (ValueError, TypeError, CodecError) as error:
+        raise CommandError(f"line {line:,}: {error}") from error
+
+
 def _bytes(line: int, fields: dict[str, Any], name: str) -> bytes | None:
     text = fields.get(name)
     if text is None:
@@ -105,7 +117,7 @@ def _bytes(line: int, fields: dict[str, Any], name: str) -> bytes | None:
         raise CommandError(f"line {line:,}: {name} is not text")
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise CommandError(f"line {line:,}: {name} is not base64: {error}") from error
 
 

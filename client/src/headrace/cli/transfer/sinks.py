@@ -7,6 +7,7 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,10 @@ _CSV_COLUMNS: Final = (
     "key",
     "key_base64",
     "headers",
+    "user_headers",
 )
+_ADDED_COLUMN: Final = "user_headers"
+"""Last column, which files that an earlier release has begun do not have."""
 
 
 class Sink(ABC):
@@ -103,21 +107,27 @@ class _Csv(_File):
 
     def __init__(self, path: Path, position: int) -> None:
         super().__init__(path, position)
+        self._columns: Sequence[str] = _CSV_COLUMNS
         if position == 0:
             self._write_rows([_CSV_COLUMNS])
+        else:
+            self._file.seek(0)
+            if not self._file.readline().rstrip().endswith(f",{_ADDED_COLUMN}".encode()):
+                self._columns = _CSV_COLUMNS[:-1]
+            self._file.seek(position)
 
     def write(self, partition: int, messages: list[Message]) -> None:
-        self._write_rows([_csv_row(document(partition, message)) for message in messages])
+        self._write_rows([self._row(document(partition, message)) for message in messages])
+
+    def _row(self, found: MessageDocument) -> list[object]:
+        _check_columns(self._path, found, self._columns)
+        fields = {**found, "headers": _headers_text(found) or ""}
+        return [fields.get(column, "") for column in self._columns]
 
     def _write_rows(self, rows: list[Any]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows(rows)
         self._file.write(text.getvalue().encode())
-
-
-def _csv_row(found: MessageDocument) -> list[object]:
-    fields = {**found, "headers": json.dumps(found["headers"], ensure_ascii=False) if "headers" in found else ""}
-    return [fields.get(column, "") for column in _CSV_COLUMNS]
 
 
 class _Parquet(Sink):
@@ -139,6 +149,7 @@ class _Parquet(Sink):
                 ("payload", pyarrow.binary()),
                 ("key", pyarrow.binary()),
                 ("headers", pyarrow.string()),
+                (_ADDED_COLUMN, pyarrow.binary()),
             ]
         )
         self._path = path
@@ -147,20 +158,33 @@ class _Parquet(Sink):
         path.mkdir(exist_ok=True)
         for part in parts(path)[position:]:
             part.unlink()
+        if any(_ADDED_COLUMN not in self._columns_of(part) for part in parts(path)[-1:]):
+            # All files of a directory have the same columns, as other readers of them expect.
+            self._schema = self._schema.remove(len(self._schema) - 1)
+
+    def _columns_of(self, part: Path) -> list[str]:
+        try:
+            names: list[str] = self._arrow.parquet.read_schema(part).names
+        except self._arrow.ArrowInvalid as error:
+            raise CommandError(f"{part} is not Parquet ({error}): --overwrite begins again") from error
+        return names
 
     def write(self, partition: int, messages: list[Message]) -> None:
-        self._rows += [
-            {
-                "partition": partition,
-                "offset": message.offset,
-                "timestamp": message.timestamp_micros,
-                "id": str(message.id),
-                "payload": message.payload,
-                "key": message.key,
-                "headers": _headers_text(partition, message),
-            }
-            for message in messages
-        ]
+        self._rows += [self._row(partition, message) for message in messages]
+
+    def _row(self, partition: int, message: Message) -> dict[str, object]:
+        found = document(partition, message)
+        _check_columns(self._path, found, self._schema.names)
+        return {
+            "partition": partition,
+            "offset": message.offset,
+            "timestamp": message.timestamp_micros,
+            "id": str(message.id),
+            "payload": message.payload,
+            "key": message.key,
+            "headers": _headers_text(found),
+            _ADDED_COLUMN: message.user_headers if _ADDED_COLUMN in found else None,
+        }
 
     def commit(self) -> int:
         if self._rows:
@@ -185,6 +209,14 @@ def parts(directory: Path) -> list[Path]:
     return sorted(directory.glob("part-*.parquet"))
 
 
-def _headers_text(partition: int, message: Message) -> str | None:
-    found = document(partition, message)
+def _check_columns(path: Path, found: MessageDocument, columns: Sequence[str]) -> None:
+    """Refuse a message that the file of an export that an earlier release has begun has no column for."""
+    if _ADDED_COLUMN in found and _ADDED_COLUMN not in columns:
+        raise CommandError(
+            f"{path} was begun by an earlier release, without the column {_ADDED_COLUMN} for headers that cannot be "
+            f"read, which message {found['partition']}:{found['offset']} has: --overwrite begins again"
+        )
+
+
+def _headers_text(found: MessageDocument) -> str | None:
     return json.dumps(found["headers"], ensure_ascii=False) if "headers" in found else None

@@ -99,4 +99,8 @@ def _from_row(row: dict[str, Any]) -> dict[str, Any]:
         fields["headers"] = row["headers"]
         with suppress(ValueError, RecursionError):
             fields["headers"] = json.loads(row["headers"])
+    if isinstance(row.get("user_headers"), bytes):
+        fields["user_headers"] = base64.b64encode(row["user_headers"]).decode()
+    elif row.get("user_headers"):
+        fields["user_headers"] = row["user_headers"]
     return fields
