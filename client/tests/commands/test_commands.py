@@ -1,7 +1,11 @@
 """Commands against a running server."""
 
 import json
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -157,6 +161,56 @@ def test_refusals_are_one_message(headrace: Shell, arguments: tuple[str, ...], m
     assert "Traceback" not in text
     assert result.returncode != 0
     assert message in text
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Address of a listener that reads a request, and answers with these bytes."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.wfile.write(answer)
+
+        def log_message(self, *arguments: object) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+UNREACHED = "the HTTP API at {url} cannot be reached: {why}; give its address with --url or HEADRACE_URL"
+ANOTHER = "{url} is not the address of the HTTP API: give it with --url or HEADRACE_URL"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message", "why"),
+    [
+        (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + b"\x00" * 18, UNREACHED, "the answer is not HTTP"),
+        (b"", UNREACHED, "Remote end closed connection without response"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", UNREACHED, "the answer breaks off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", ANOTHER, ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", ANOTHER, ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", ANOTHER, ""),
+    ],
+)
+def test_another_service_at_the_url(headrace: Shell, answer: bytes, message: str, why: str) -> None:
+    with answering(answer) as url:
+        result = headrace.run("cluster", "status", "--url", url)
+        expected = message.replace("{url}", url).replace("{why}", why)
+        assert (result.returncode, result.stderr.decode()) == (1, f"error: {expected}\n")
+
+
+def test_a_url_that_is_none(headrace: Shell) -> None:
+    result = headrace.run("cluster", "status", "--url", "http://127.0.0.1:30o0")
+    expected = UNREACHED.replace("{url}", "http://127.0.0.1:30o0").replace("{why}", "nonnumeric port: '30o0'")
+    assert (result.returncode, result.stderr.decode()) == (1, f"error: {expected}\n")
 
 
 def test_a_ticket_stands_before_the_address(headrace: Shell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
+from headrace.cli import output
 from headrace.cli.errors import CommandError
 from headrace.cli.servers.target import Target
 from headrace.connection import Credentials, Token
@@ -71,8 +73,25 @@ class Api:
                 given = "POST", "/users/login", {"username": username, "password": password}
             case Token(text=text):
                 given = "POST", "/personal-access-tokens/login", {"token": text}
-        answer = json.loads(self.ask(*given))
-        self._token = answer["access_token"]["token"]
+        answer = self.ask_json(*given)
+        try:
+            self._token = answer["access_token"]["token"]
+        except (KeyError, TypeError) as error:
+            raise self._another() from error
+
+    def ask_json(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> Any:
+        """Return the value of JSON in the body of an answer; arguments and errors are those of `ask`."""
+        answer = self.ask(method, path, body, headers)
+        try:
+            return json.loads(answer)
+        except ValueError as error:
+            raise self._another() from error
 
     def ask(
         self,
@@ -103,12 +122,14 @@ class Api:
                 return answer
         except urllib.error.HTTPError as error:
             raise HttpError(f"{self._url} refused {method} {path}: {_reason(error)}", http_status=error.code) from error
-        except OSError as error:
-            reason = getattr(error, "reason", error)
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise HttpError(
-                f"{self._name} at {self._url} cannot be reached: {reason}; give its address with --url or "
+                f"{self._name} at {self._url} cannot be reached: {_cause(error)}; give its address with --url or "
                 f"{self._variable}"
             ) from error
+
+    def _another(self) -> HttpError:
+        return HttpError(f"{self._url} is not the address of {self._name}: give it with --url or {self._variable}")
 
 
 @contextmanager
@@ -125,10 +146,23 @@ def logged_in(url: str, target: Target) -> Iterator[Api]:
         api.ask("DELETE", "/users/logout")
 
 
+def _cause(error: Exception) -> str:
+    """Return why there is no answer, without the bytes of another protocol, which a terminal would interpret."""
+    match error:
+        case http.client.RemoteDisconnected() | UnicodeError():
+            return str(error)
+        case http.client.BadStatusLine():
+            return "the answer is not HTTP"
+        case http.client.IncompleteRead():
+            return "the answer breaks off"
+        case _:
+            return output.harmless(str(getattr(error, "reason", error)))
+
+
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
         problem = json.loads(error.read())
         reason = problem["reason"] if "reason" in problem else problem["detail"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OSError, http.client.HTTPException):
         return f"{error.code} {error.reason}"
     return f"{error.code} {reason}"

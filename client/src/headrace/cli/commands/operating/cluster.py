@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from operator import itemgetter
 from typing import Final
 
@@ -34,7 +33,7 @@ def status(target: Target, url: str, form: Form) -> None:
     one node and one replica.
     """
     with logged_in(url, target) as api:
-        document: ClusterDocument = json.loads(api.ask("GET", "/cluster"))
+        document: ClusterDocument = api.ask_json("GET", "/cluster")
     document["problems"] = problems_of(document)
     output.show(form, document, lambda: _print(document))
     if document["problems"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,7 +78,7 @@ def status(api: Api, form: Form) -> None:
 
     The exit status is 1 if one is degraded or in error.
     """
-    connectors: list[ConnectorDocument] = json.loads(api.ask("GET", "/connectors"))
+    connectors: list[ConnectorDocument] = api.ask_json("GET", "/connectors")
     output.show(form, connectors, lambda: _print_connectors(connectors))
     if any(one["state"] in _FAILING for one in connectors):
         raise click.exceptions.Exit(1)
@@ -91,7 +90,7 @@ def status(api: Api, form: Form) -> None:
 @with_form
 def destinations(key: str, api: Api, form: Form) -> None:
     """Show the topics that a connector writes to: circuit breaker, messages and the last error of each."""
-    found: list[DestinationDocument] = json.loads(api.ask("GET", f"/connectors/{quote(key, safe='')}/destinations"))
+    found: list[DestinationDocument] = api.ask_json("GET", f"/connectors/{quote(key, safe='')}/destinations")
     output.show(form, found, lambda: _print_destinations(found))
 
 

@@ -33,7 +33,7 @@ _TABLES: Final = (("mappings", "mapping"), ("sources", "source"), ("sinks", "sin
 @with_form
 def versions(key: str, api: Api, form: Form, *, mapping: bool) -> None:
     """List the versions of a connector's configuration, the newest first. With --json, each has its definition."""
-    found: VersionsDocument = json.loads(api.ask("GET", f"{_path(key, mapping=mapping)}/versions"))
+    found: VersionsDocument = api.ask_json("GET", f"{_path(key, mapping=mapping)}/versions")
     output.show(form, found, lambda: _print_versions(found))
 
 
@@ -50,7 +50,7 @@ def activate(key: str, number: int, comment: str, api: Api, form: Form, *, mappi
     The connector is stopped, and started with it. Others go on.
     """
     path = f"{_path(key, mapping=mapping)}/versions/{number}/activate"
-    _show(form, api.ask("POST", path, {"comment": comment}, headers=_author()))
+    _show(form, api.ask_json("POST", path, {"comment": comment}, headers=_author()))
 
 
 @click.command()
@@ -62,7 +62,7 @@ def activate(key: str, number: int, comment: str, api: Api, form: Form, *, mappi
 def rollback(key: str, comment: str, api: Api, form: Form, *, mapping: bool) -> None:
     """Put the version of a connector's configuration into effect that was active before."""
     path = f"{_path(key, mapping=mapping)}/rollback"
-    _show(form, api.ask("POST", path, {"comment": comment}, headers=_author()))
+    _show(form, api.ask_json("POST", path, {"comment": comment}, headers=_author()))
 
 
 class _Change(NamedTuple):
@@ -129,7 +129,7 @@ def _tables(file: Path) -> Iterator[tuple[Literal["source", "sink", "mapping"], 
 
 def _seen(api: Api, kind: Literal["source", "sink", "mapping"], key: str, definition: dict[str, Any]) -> _Change:
     try:
-        found: VersionsDocument = json.loads(api.ask("GET", f"{_path(key, mapping=kind == 'mapping')}/versions"))
+        found: VersionsDocument = api.ask_json("GET", f"{_path(key, mapping=kind == 'mapping')}/versions")
     except HttpError as error:
         if error.http_status != 404:
             raise
@@ -143,8 +143,8 @@ def _applied(api: Api, change: _Change, comment: str, *, dry_run: bool) -> Appli
     if change.action == "unchanged" or dry_run:
         return document
     condition = {"If-None-Match": "*"} if change.epoch is None else {"If-Match": f'"{change.epoch}"'}
-    answer = api.ask("POST", change.path, {**change.body, "comment": comment}, headers=_author() | condition)
-    return {**document, "version": json.loads(answer)["active"]}
+    answer = api.ask_json("POST", change.path, {**change.body, "comment": comment}, headers=_author() | condition)
+    return {**document, "version": answer["active"]}
 
 
 def _path(key: str, *, mapping: bool) -> str:
@@ -159,8 +159,7 @@ def _author() -> dict[str, str]:
         return {}
 
 
-def _show(form: Form, encoded: bytes) -> None:
-    found: VersionsDocument = json.loads(encoded)
+def _show(form: Form, found: VersionsDocument) -> None:
     output.show(form, found, lambda: click.echo(f"{found['key']}: version {found['active']} is active"))
 
 
