@@ -120,31 +120,106 @@ def test_a_damaged_file_is_named(added: User) -> None:
     assert (status, said.startswith(f"error: {added.file} is not a file of contexts (")) == (1, True)
 
 
-def test_a_keyring_has_the_secret(user: User, headrace: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package keyring, with a backend that stores, keeps the secret out of the file."""
-    stored: dict[tuple[str, str], str] = {}
-    keyring, backends, fail, null = (
-        ModuleType(name) for name in ("keyring", "keyring.backends", "keyring.backends.fail", "keyring.backends.null")
+class KeyringError(Exception):
+    """Error of the package keyring."""
+
+
+class PasswordDeleteError(KeyringError):
+    """Error of the package keyring: the secret is not there, or is not given up."""
+
+
+class Keyring:
+    """Functions of the package keyring with a backend that stores, and that may refuse."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, str], str] = {}
+        self.is_locked = False
+        self.is_kept = False
+
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        self._check()
+        self.stored[service, name] = secret
+
+    def get_password(self, service: str, name: str) -> str | None:
+        self._check()
+        return self.stored.get((service, name))
+
+    def delete_password(self, service: str, name: str) -> None:
+        self._check()
+        if self.is_kept or (service, name) not in self.stored:
+            raise PasswordDeleteError("no such password")
+        del self.stored[service, name]
+
+    def _check(self) -> None:
+        if self.is_locked:
+            raise KeyringError("the collection is locked")
+
+
+@pytest.fixture
+def keyring(monkeypatch: pytest.MonkeyPatch) -> Keyring:
+    """The package keyring, as if it were installed."""
+    keyring = Keyring()
+    package, backends, errors, fail, null = (
+        ModuleType(f"keyring{name}") for name in ("", ".backends", ".errors", ".backends.fail", ".backends.null")
     )
     vars(fail)["Keyring"] = vars(null)["Keyring"] = type("Keyring", (), {})
     vars(backends).update(fail=fail, null=null)
-    vars(keyring).update(
+    vars(errors).update(KeyringError=KeyringError, PasswordDeleteError=PasswordDeleteError)
+    vars(package).update(
         backends=backends,
+        errors=errors,
         get_keyring=object,
-        set_password=lambda service, name, secret: stored.__setitem__((service, name), secret),
-        get_password=lambda service, name: stored.get((service, name)),
-        delete_password=lambda service, name: stored.pop((service, name)),
+        set_password=keyring.set_password,
+        get_password=keyring.get_password,
+        delete_password=keyring.delete_password,
     )
-    for module in (keyring, backends, fail, null):
+    for module in (package, backends, errors, fail, null):
         monkeypatch.setitem(sys.modules, module.__name__, module)
+    return keyring
+
+
+def add(user: User, headrace: Shell) -> str:
     login = headrace.login
-    _, _, said = user(
+    return user(
         "context", "add", "here", "-s", headrace.environment["HEADRACE_SERVER"], "-u", login["HEADRACE_USERNAME"],
         HEADRACE_PASSWORD=login["HEADRACE_PASSWORD"],
-    )  # fmt: skip
-    assert said.endswith("its secret is in the keyring\n")
-    assert stored == {("headrace", "here"): login["HEADRACE_PASSWORD"]}
+    )[2]  # fmt: skip
+
+
+def test_a_keyring_has_the_secret(user: User, headrace: Shell, keyring: Keyring) -> None:
+    """The package keyring, with a backend that stores, keeps the secret out of the file."""
+    assert add(user, headrace).endswith("its secret is in the keyring\n")
+    assert keyring.stored == {("headrace", "here"): headrace.login["HEADRACE_PASSWORD"]}
     assert json.loads(user.file.read_text())["contexts"]["here"]["secret"] is None
     assert user("stream", "list", "--json")[:2] == (0, "[]\n")
     user("context", "remove", "here", "--yes")
-    assert stored == {}
+    assert keyring.stored == {}
+
+
+def test_a_secret_ends_with_its_context(user: User, headrace: Shell, keyring: Keyring) -> None:
+    add(user, headrace)
+    assert user("context", "add", "here", "--server", "other", "--replace")[0] == 0
+    assert keyring.stored == {}
+    assert json.loads(user("context", "show", "here", "--json")[1])["secret_in"] is None
+
+
+def test_a_context_can_be_removed_after_its_secret(user: User, headrace: Shell, keyring: Keyring) -> None:
+    add(user, headrace)
+    keyring.stored.clear()
+    assert user("context", "remove", "here", "--yes")[::2] == (0, "removed context 'here'\n")
+    assert json.loads(user("context", "list", "--json")[1]) == []
+
+
+def test_a_keyring_refuses(user: User, headrace: Shell, keyring: Keyring) -> None:
+    """Every command says so; a context whose secret the keyring keeps stays, too."""
+    add(user, headrace)
+    keyring.is_kept = True
+    said = "error: the keyring refused: no such password\n"
+    assert user("context", "remove", "here", "--yes")[::2] == (1, said)
+    keyring.is_locked = True
+    said = "error: the keyring refused: the collection is locked\n"
+    assert user("stream", "list")[::2] == (1, said)
+    assert user("context", "remove", "here", "--yes")[::2] == (1, said)
+    assert add(user, headrace) == "error: there is a context 'here' already: --replace replaces it\n"
+    assert user("context", "add", "new", "-s", "other", HEADRACE_TOKEN="t")[::2] == (1, said)
+    assert [one["name"] for one in json.loads(user("context", "list", "--json")[1])] == ["here"]

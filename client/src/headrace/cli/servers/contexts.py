@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -102,23 +104,34 @@ class Contexts:
         return self.by_name[name]
 
     def add(self, name: str, context: Context, secret: str | None) -> Context:
-        """Add a context, with its secret in the keyring if there is one; return it as it was stored."""
+        """Add a context, with its secret in the keyring if there is one; return it as it was stored.
+
+        Raises:
+            CommandError: The keyring refused.
+        """
+        before = self.by_name.get(name)
         keyring = _keyring() if secret is not None else None
         if secret is None:
             stored = context
         elif keyring is not None:
-            keyring.set_password(_KEYRING_SERVICE, name, secret)
+            with _reported():
+                keyring.set_password(_KEYRING_SERVICE, name, secret)
             stored = replace(context, secret_in=_KEYRING)
         else:
             stored = replace(context, secret_in=_FILE, secret=secret)
+        if before is not None and before.secret_in == _KEYRING and stored.secret_in != _KEYRING:
+            _forget(name)
         self.by_name[name] = stored
         return stored
 
     def remove(self, name: str) -> None:
-        """Remove a context with its secret."""
-        context = self.get(name)
-        if context.secret_in == _KEYRING and (keyring := _keyring()) is not None:
-            keyring.delete_password(_KEYRING_SERVICE, name)
+        """Remove a context with its secret.
+
+        Raises:
+            CommandError: There is none of this name, or the keyring refused.
+        """
+        if self.get(name).secret_in == _KEYRING:
+            _forget(name)
         del self.by_name[name]
         if self.current == name:
             self.current = None
@@ -127,13 +140,16 @@ class Contexts:
         """Return the secret of a context.
 
         Raises:
-            CommandError: It is in a keyring that cannot be used now.
+            CommandError: It is in a keyring that cannot be used now, or that has lost it.
         """
         context = self.get(name)
         if context.secret_in != _KEYRING:
             return context.secret
         keyring = _keyring()
-        found = keyring.get_password(_KEYRING_SERVICE, name) if keyring is not None else None
+        found = None
+        if keyring is not None:
+            with _reported():
+                found = keyring.get_password(_KEYRING_SERVICE, name)
         if not isinstance(found, str):
             raise CommandError(
                 f"the {context.secret_kind} of context {name!r} is not in the keyring any more: add the context again"
@@ -157,3 +173,34 @@ def _keyring() -> Any:
         return None
     backend = keyring.get_keyring()
     return None if isinstance(backend, (fail.Keyring, null.Keyring)) else keyring
+
+
+def _forget(name: str) -> None:
+    """Delete the secret of a context from the keyring.
+
+    Raises:
+        CommandError: The keyring refused, and still has it.
+    """
+    keyring = _keyring()
+    if keyring is None:
+        return
+    from keyring.errors import PasswordDeleteError  # noqa: PLC0415
+
+    with _reported():
+        try:
+            keyring.delete_password(_KEYRING_SERVICE, name)
+        except PasswordDeleteError:
+            # Also the error for a secret that is not there any more, whose context could never be removed.
+            if keyring.get_password(_KEYRING_SERVICE, name) is not None:
+                raise
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turn an error of the keyring, which may be locked, into one that a user can correct."""
+    from keyring.errors import KeyringError  # noqa: PLC0415
+
+    try:
+        yield
+    except KeyringError as error:
+        raise CommandError(f"the keyring refused: {str(error) or type(error).__name__}") from error
