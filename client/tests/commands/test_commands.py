@@ -147,6 +147,21 @@ def test_bench_beside_the_null_listener(headrace: Shell) -> None:
     assert "per GB" in shown
 
 
+def test_bench_asks_before_it_deletes(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "mine", "-p", "0")
+    load = ("--producers", "1", "--count", "1", "--batch", "1", "--warm-up", "0", "--stream", topic[0])
+    for option in ("--fresh", "--delete"):
+        refused = headrace.run("bench", *load, option)
+        assert refused.returncode == 1
+        assert refused.stderr.decode() == (
+            f"error: without a terminal to ask on, this does not delete stream {topic[0]!r} with 1 topic and 1 "
+            "message: add --yes\n"
+        )
+        assert headrace("poll", *topic, "--from", "first", "-o", "raw") == "mine\n"
+    headrace("bench", *load, "--fresh", "--yes", "--json")
+    assert [one["name"] for one in json.loads(headrace("topic", "list", topic[0], "--json"))] == ["bench"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
@@ -12,13 +14,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Tr
 
 import headrace_core
 from headrace.cli import output
+from headrace.cli.asking import confirm, counted, with_yes
 from headrace.cli.bench_report import print_comparison, print_report
 from headrace.cli.null_listener import null_listener
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import COUNT, DURATION, SIZE, WholeNumber
+from headrace.cli.servers.resolving import candidates
 from headrace.cli.servers.target import Target
 from headrace.connection import Credentials, Ticket, Token
+from headrace_core import decode_stream, encode_get_stream
 from headrace_settings import Duration, Size
 
 
@@ -98,6 +103,7 @@ class Baseline(StrEnum):
     type=COUNT,
     help="Process id of the server, to measure its CPU time.  [default: as reported by a server on this machine]",
 )
+@with_yes
 @with_target
 @with_form
 def app(
@@ -124,15 +130,19 @@ def app(
     baseline: str,
     transport: str,
     server_pid: int | None,
+    yes: bool,
 ) -> None:
     """Measure the throughput, latency percentiles and CPU time per GB of a server.
 
-    MODE is produce (the default), consume (existing messages), or both at once.
+    MODE is produce (the default), consume (existing messages), or both at once. With --fresh or --delete it asks if the
+    stream exists before.
     """
     credentials = target.credentials()
     if isinstance(credentials, Ticket):
         raise click.UsageError("the load generator looks up topics, which no ticket allows: give a user or a token")
     server = target.address
+    if (fresh or not keep) and not yes:
+        _confirm_deletion(server, transport, credentials, stream)
     config: dict[str, Any] = {
         "address": server,
         "transport": transport,
@@ -193,16 +203,33 @@ def _server_pids(server: str, transport: str, credentials: Credentials | Token) 
     host = server.removeprefix("tls://").partition("?")[0].rpartition(":")[0].strip("[]")
     if host not in {"127.0.0.1", "::1", "localhost"}:
         return []
+    with _logged_in(server, transport, credentials) as client:
+        stats = client.stats()
+    # A container has the same addresses, and processes with other ids.
+    is_here = stats.process_id and stats.hostname == socket.gethostname()
+    return [stats.process_id] if is_here else []
+
+
+def _confirm_deletion(server: str, transport: str, credentials: Credentials | Token, stream: str) -> None:
+    """Ask before the load generator deletes a stream that it has not created."""
+    # The load generator takes digits for a name, too.
+    (name,) = candidates(f"name:{stream}")
+    with _logged_in(server, transport, credentials) as client:
+        found = decode_stream(client.request(*encode_get_stream(stream=name)))
+    if found is not None:
+        contents = f"{counted(found.topics_count, 'topic')} and {counted(found.messages_count, 'message')}"
+        confirm(f"delete stream {found.name!r} with {contents}", yes=False)
+
+
+@contextmanager
+def _logged_in(server: str, transport: str, credentials: Credentials | Token) -> Iterator[headrace_core.Client]:
     client = headrace_core.Client.connect(server, transport=transport)
     try:
         if isinstance(credentials, Token):
             client.login_with_token(credentials.text)
         else:
             client.login(*credentials)
-        stats = client.stats()
-        # A container has the same addresses, and processes with other ids.
-        is_here = stats.process_id and stats.hostname == socket.gethostname()
-        return [stats.process_id] if is_here else []
+        yield client
     finally:
         client.close()
 
