@@ -181,6 +181,16 @@ def test_a_password_is_asked_and_not_shown(terminal: Terminal, headrace: Shell) 
     assert shown == [f"Password of {headrace.login['HEADRACE_USERNAME']}:"]
 
 
+def test_a_password_is_asked_once(terminal: Terminal, topic: tuple[str, str], headrace: Shell) -> None:
+    """An export connects twice."""
+    headrace("send", *topic, "x", "-p", "0")
+    terminal.run("unset HEADRACE_PASSWORD")
+    terminal.type(f"headrace export {' '.join(topic)} ~/asked.jsonl\r")
+    terminal.until(f"Password of {headrace.login['HEADRACE_USERNAME']}: ")
+    assert "exported 1 message to" in terminal.run(headrace.login["HEADRACE_PASSWORD"])
+    assert terminal.status == 0
+
+
 def test_completion_in_a_shell(terminal: Terminal, topic: tuple[str, str]) -> None:
     """A tab completes a command, a stream, and a topic, which come from the server."""
     terminal.run("headrace completion bash > completion && source completion")

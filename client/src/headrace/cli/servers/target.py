@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import click
@@ -28,6 +28,8 @@ class Target:
     username: str | None = None
     password: str | None = None
     token: str | None = None
+    _answers: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Password that the user has typed, so that a command with several connections asks once."""
 
     @property
     def address(self) -> str:
@@ -52,7 +54,11 @@ class Target:
                 "or add a context (headrace context add --help)",
                 status=2,
             )
-        return Credentials(self.username, self.password if self.password is not None else ask_password(self.username))
+        if self.password is not None:
+            return Credentials(self.username, self.password)
+        if not self._answers:
+            self._answers.append(ask_password(self.username))
+        return Credentials(self.username, self._answers[0])
 
     @contextmanager
     def connected(self) -> Iterator[Client]:
