@@ -329,3 +329,9 @@ def test_a_key_is_stored_and_shown(headrace: Shell, topic: tuple[str, str]) -> N
     shown = headrace("poll", *topic, "-p", partition, "--from", "first", "--format", r"%k %v %h\n")
     assert "customer-7 one a=b\n" in shown
     assert "  one  key customer-7  [a=b]" in headrace("poll", *topic, "-p", partition, "--from", "first")
+
+
+def test_a_key_of_the_command_line_is_bytes(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "x", "--key", "a\udcff")
+    found = json.loads(headrace("poll", *topic, "--from", "first", "--json"))
+    assert base64.b64decode(found["key_base64"]) == b"a\xff"

@@ -86,6 +86,16 @@ USAGE = [
         "headrace poll",
     ),
     (
+        ("poll", "shop", "orders", "--header", "region=a\udcff"),
+        "--header: 'region=a\\udcff' is not UTF-8, which headers are",
+        "headrace poll",
+    ),
+    (
+        ("send", "shop", "orders", "a", "--header", "a\udcff=b"),
+        "--header: 'a\\udcff=b' is not UTF-8, which headers are",
+        "headrace send",
+    ),
+    (
         ("poll", "shop", "orders", "--format", "%o %q"),
         "--format: there is no field %q: see --help, and write %% for a percent sign",
         "headrace poll",

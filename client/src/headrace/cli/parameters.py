@@ -206,6 +206,10 @@ class NamedValue(click.ParamType[tuple[str, str]]):
         name, separator, text = str(value).partition("=")
         if not separator or not name:
             self.fail(f"{value!r} is not a header: give name=value", param, ctx)
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            self.fail(f"{value!r} is not UTF-8, which headers are", param, ctx)
         return name, text
 
 

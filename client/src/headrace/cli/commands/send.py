@@ -80,7 +80,9 @@ def app(
     if partition is not None and key is not None:
         raise click.UsageError("--partition and --key exclude each other")
     skipped = _Skipped(keep_empty)
-    form = Outgoing(0, b"", headers.encoded(given), key.encode() if key is not None else None, partition)
+    # A key is bytes, as a message is.
+    encoded_key = key.encode("utf-8", "surrogateescape") if key is not None else None
+    form = Outgoing(0, b"", headers.encoded(given), encoded_key, partition)
     with ExitStack() as stack:
         lines: Iterable[bytes]
         if messages:
