@@ -126,6 +126,17 @@ def test_a_file_without_the_last_column_is_imported(filled: Shell, tmp_path: Pat
     assert [json.loads(line).get("headers") for line in lines] == [{"n": 1}, None]
 
 
+def test_an_export_that_is_overwritten_needs_no_state(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "there.jsonl"
+    file.write_text("x")
+    state = tmp_path / "there.jsonl.export-state"
+    for text in ('{"of": {"topic": "a/b"}, "state": {}}', "damaged"):
+        state.write_text(text)
+        filled("export", "transfer", "source", str(file), "--overwrite")
+        assert rows(file) == EVERYTHING
+        assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_large_messages_go_out_and_in(filled: Shell, tmp_path: Path, suffix: str) -> None:
     # A limit of the process, which another test may have changed.

@@ -86,8 +86,8 @@ class Export:
                 "from": list(self.start),
                 "until": list(self.until) if self.until is not None else None,
             }
-            state = state_file.load(self.of)
-            if state is not None and not self.overwrite:
+            state = None if self.overwrite else state_file.load(self.of)
+            if state is not None:
                 self.ranges = {int(number): (first, end) for number, (first, end) in state["ranges"].items()}
                 self.exported_count, self.removed_count = state["exported_count"], state["removed_count"]
                 return int(state["position"])
