@@ -80,6 +80,22 @@ def test_a_file_is_applied_and_taken_back(headrace: Shell, options: tuple[str, .
     assert "made has no version 9; there are: 1 to 2" in missing.stderr.decode()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[sources]]\nplugin = "random"\n', "sources is not a table: write [sources.NAME]"),
+        ('[[sinks.screen]]\nplugin = "stdout"\n', "screen is not a table: write [sinks.screen]"),
+        ("mappings = 1\n", "mappings is not a table: write [mappings.NAME]"),
+    ],
+)
+def test_a_list_is_no_table(headrace: Shell, tmp_path: Path, text: str, message: str) -> None:
+    """The file is read before there is a connection."""
+    file = tmp_path / "lists.toml"
+    file.write_text(text)
+    refused = headrace.run("connect", "apply", str(file), "--url", "http://127.0.0.1:1")
+    assert (refused.returncode, refused.stderr.decode()) == (2, f"error: {file}: {message}\n")
+
+
 def test_a_file_with_mistakes_changes_nothing(headrace: Shell, options: tuple[str, ...], tmp_path: Path) -> None:
     """CON-31: all mistakes are reported before anything is changed."""
     file = tmp_path / "wrong.toml"

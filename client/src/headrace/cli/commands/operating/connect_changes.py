@@ -101,7 +101,8 @@ def apply(file: Path, comment: str, api: Api, form: Form, *, dry_run: bool) -> N
     Tables that are the same already are left alone, and so are connectors that the file does not have. Everything is
     checked first: if one table has a mistake, nothing is changed. Tables refer to variables and files of the process.
     """
-    changes = [_seen(api, *table) for table in _tables(file)]
+    tables = list(_tables(file))
+    changes = [_seen(api, *table) for table in tables]
     wanted = [one for one in changes if one.action != "unchanged"]
     refusals = []
     for one in wanted:
@@ -123,8 +124,17 @@ def _tables(file: Path) -> Iterator[tuple[Literal["source", "sink", "mapping"], 
     # Dates of TOML are texts in JSON, and in what is compared with it.
     plain = json.loads(json.dumps(tree, default=str))
     for table, kind in _TABLES:
-        for key, definition in plain.get(table, {}).items():
+        for key, definition in _table(file, plain, table, f"{table}.NAME").items():
+            _table(file, plain[table], key, f"{table}.{key}")
             yield cast("Any", kind), key, definition
+
+
+def _table(file: Path, tree: dict[str, Any], key: str, header: str) -> dict[str, Any]:
+    """Return a table of a tree, empty if there is none; refuse anything else, such as the list that ``[[key]]`` is."""
+    found = tree.get(key, {})
+    if not isinstance(found, dict):
+        raise CommandError(f"{file}: {key} is not a table: write [{header}]", status=2)
+    return found
 
 
 def _seen(api: Api, kind: Literal["source", "sink", "mapping"], key: str, definition: dict[str, Any]) -> _Change:
