@@ -165,6 +165,17 @@ def test_an_interrupted_send_says_what_is_uncertain() -> None:
     assert "line 2,001 is uncertain" in str(lost(messages[:2001], KeyboardInterrupt()))
 
 
+def test_a_send_that_is_interrupted_while_it_waits_says_what_is_acknowledged() -> None:
+    def source() -> Iterator[Outgoing]:
+        for line in range(1, 2501):
+            yield Outgoing(line, b"x")
+        raise KeyboardInterrupt
+
+    interrupt = lost(source(), AssertionError())
+    assert str(interrupt) == "interrupted: stopped after 2,000 acknowledged messages"
+    assert interrupt.status == 130
+
+
 def test_keys_share_batches_and_lines_are_still_named() -> None:
     messages = [Outgoing(line, b"x", encode_user_headers([]), key=b"%d" % (line % 2)) for line in range(1, 5001)]
     failure = lost(messages, ConnectionLost("gone"))

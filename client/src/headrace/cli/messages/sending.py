@@ -54,19 +54,23 @@ def send_all(
     """
     count = 0
     readable = _Readable(batches(messages, messages_max))
-    for batch in readable:
-        lines: list[int] = []
-        try:
-            for part in _parts(batch):
-                _send_part(client, path, part, count)
-                count += len(part)
-                lines += [message.line for message in part]
-            readable.acknowledged_count = count
-            on_acknowledged(count, sum(len(message.payload) for message in batch), batch[-1].line)
-        except BaseException:
-            if lines and on_stopped is not None:
-                on_stopped(count, lines)
-            raise
+    try:
+        for batch in readable:
+            lines: list[int] = []
+            try:
+                for part in _parts(batch):
+                    _send_part(client, path, part, count)
+                    count += len(part)
+                    lines += [message.line for message in part]
+                readable.acknowledged_count = count
+                on_acknowledged(count, sum(len(message.payload) for message in batch), batch[-1].line)
+            except BaseException:
+                if lines and on_stopped is not None:
+                    on_stopped(count, lines)
+                raise
+    except KeyboardInterrupt:
+        # Outside of a request, most likely in a wait for input.
+        raise CommandError(f"interrupted: stopped after {count:,} acknowledged messages", status=_INTERRUPTED) from None
     return count
 
 
