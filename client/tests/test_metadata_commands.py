@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -170,6 +171,20 @@ def test_a_snapshot_for_its_owner_only(replica: Replica, tmp_path: Path) -> None
     result = replica.run("snapshot", str(file))
     assert result.returncode != 0
     assert "cannot be written" in result.stderr
+    assert file.exists()
+
+
+def test_a_snapshot_that_fails_leaves_no_file(
+    replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    file = tmp_path / "state"
+    result = replica.run("snapshot", str(file))
+    assert (result.returncode, result.stderr) == (1, f"error: {file} cannot be written: No space left on device\n")
+    assert not file.exists()
 
 
 def test_verify(replica: Replica) -> None:
@@ -204,6 +219,9 @@ def test_who_is_not_let_in_is_reported(replica: Replica, tmp_path: Path) -> None
     result = replica.run("status", HEADRACE_METADATA_SECRET_FILE=str(tmp_path / "missing"))
     assert result.returncode != 0
     assert "missing cannot be read" in " ".join(result.stderr.split())
+    wrong.write_bytes(b"\xff\xfe")
+    result = replica.run("status", HEADRACE_METADATA_SECRET_FILE=str(wrong))
+    assert (result.returncode, result.stderr) == (1, f"error: {wrong} is not text in UTF-8, which the secret is\n")
 
 
 def test_replicas_that_are_down_are_named(replica: Replica) -> None:
@@ -217,6 +235,9 @@ def test_replicas_that_are_down_are_named(replica: Replica) -> None:
         ("127.0.0.1:1", "no answer"),
         (replica.address, "primary"),
     ]
+    result = replica.run("verify", "--replica", "127.0.0.1:1", "--replica", replica.address)
+    assert result.returncode == 1
+    assert result.stderr.endswith("error: only 1 of 2 replicas answered: the others were not compared\n")
     result = replica.run("members", "--replica", "127.0.0.1:1")
     assert result.returncode == 1
     assert "no replica answered" in result.stderr

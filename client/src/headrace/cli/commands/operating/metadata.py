@@ -20,6 +20,7 @@ from headrace.cli.metadata_directory import print_records, verify_directory
 from headrace.cli.operating_documents import ReplicaStatusDocument
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import COUNT, WholeNumber
+from headrace.cli.transfer.state import sync_directory
 from headrace.metadata_connection import (
     MetadataFileError,
     MetadataReplica,
@@ -267,9 +268,7 @@ def snapshot(replicas: Replicas, file: Path) -> None:
     with _connected(replicas) as connections:
         address, contents = next(_from_all(connections, current))
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(contents)
+        _archive(file, contents)
     except OSError as error:
         raise MetadataFileError(f"{file} cannot be written: {error.strerror}") from error
     state = StateSnapshot.FromString(contents)
@@ -282,7 +281,10 @@ def snapshot(replicas: Replicas, file: Path) -> None:
 @_with_replicas(DEFAULT_ADDRESS)
 @_directory_option
 def verify(replicas: Replicas, directory: Path | None) -> None:
-    """Compare the states of the given replicas byte for byte, or check every file in a replica's data directory."""
+    """Compare the states of the given replicas byte for byte, or check every file in a replica's data directory.
+
+    The exit status is 1 if they differ, if a replica does not answer, or if a file is damaged.
+    """
     if directory is not None:
         raise click.exceptions.Exit(verify_directory(directory))
 
@@ -305,6 +307,8 @@ def verify(replicas: Replicas, directory: Path | None) -> None:
         by_command.setdefault(parsed.op, set()).add(contents)
     if any(len(states) > 1 for states in by_command.values()):
         raise CommandError("replicas that applied the same commands hold different states")
+    if len(found) < len(connections):
+        raise CommandError(f"only {len(found)} of {len(connections)} replicas answered: the others were not compared")
     if len(by_command) > 1:
         output.say("the replicas are at different commands: compare again while nothing changes")
 
@@ -353,11 +357,27 @@ def _connected(replicas: Replicas) -> Iterator[tuple[MetadataReplica, ...]]:
         secret = file.read_text(encoding="utf-8").rstrip("\r\n") if file is not None else None
     except OSError as error:
         raise MetadataFileError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise MetadataFileError(f"{file} is not text in UTF-8, which the secret is") from error
     target = MetadataTarget(
         addresses=replicas.addresses, cluster=replicas.cluster, secret=secret, authority=replicas.authority
     )
     with connected(target) as connections:
         yield connections
+
+
+def _archive(file: Path, contents: bytes) -> None:
+    """Write a new file that survives a power cut, or none."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(contents)
+            opened.flush()
+            os.fsync(opened.fileno())
+        sync_directory(file.parent)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
 
 
 def _from_all(
