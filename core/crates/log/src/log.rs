@@ -420,8 +420,7 @@ impl Log {
         }
         self.operations.repeat(now, out);
         if self.is_open() {
-            self.end_shortage_during_wipe(now);
-            self.advance_wipe(out);
+            self.advance_wipe(now, out);
             if self.wipe.is_none() && self.failure.is_some() {
                 if self.is_out_of_space() {
                     // Retention may free space.

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use headrace_model::Offset;
+use headrace_model::{Offset, Timestamp};
 
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::Manifest;
@@ -51,6 +51,9 @@ impl Removals {
 ///
 /// The manifest first states that the contents are being dropped, so that none of them count after a crash in the
 /// middle. This statement is replaced only before the first file of the new generation is created.
+///
+/// On a full disk there may be no space for the statement. Index files are then removed before it, which frees some:
+/// they are derived, so the contents still count without them if the process ends before the statement is made.
 #[derive(Debug)]
 pub(crate) struct Wipe {
     files: Vec<FileName>,
@@ -63,6 +66,10 @@ enum WipeStep {
     Draining,
     /// The manifest is being replaced.
     Marking,
+    /// There was no space for the manifest, and there are index files whose removal frees some.
+    OutOfSpace,
+    /// This many removals of index files are under way.
+    Freeing(usize),
     /// The manifest states that the contents are being dropped.
     Marked,
     /// This many removals are under way.
@@ -82,6 +89,14 @@ impl Wipe {
         };
         Self { files, step }
     }
+
+    fn index_files(&self) -> impl Iterator<Item = FileName> {
+        self.files.iter().copied().filter(is_index)
+    }
+}
+
+fn is_index(file: &FileName) -> bool {
+    matches!(file, FileName::Index(_))
 }
 
 /// Result of a request to remove segments.
@@ -245,8 +260,8 @@ impl Log {
         self.wipe.is_some()
     }
 
-    pub(crate) fn advance_wipe(&mut self, out: &mut Vec<StorageRequest>) {
-        if self.failure.is_some() {
+    pub(crate) fn advance_wipe(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        if self.wipe.is_none() || !self.may_wipe(now) {
             return;
         }
         let is_drained = self.operations.is_empty() && !self.wipe_held;
@@ -268,19 +283,31 @@ impl Log {
                 self.operations
                     .start_repeated(Pending::Wipe, operation, out);
             }
+            WipeStep::OutOfSpace if is_drained => {
+                let files: Vec<FileName> = wipe.index_files().collect();
+                wipe.step = WipeStep::Freeing(files.len());
+                self.start_wipe_removals(files, out);
+            }
             WipeStep::Marked if wipe.files.is_empty() => self.wipe = None,
             WipeStep::Marked => {
                 wipe.step = WipeStep::Removing(wipe.files.len());
                 // Keep the list: a following purge cannot know which of these removals succeeded.
-                for file in wipe.files.clone() {
-                    self.operations.start_repeated(
-                        Pending::Wipe,
-                        StorageOperation::Remove { file },
-                        out,
-                    );
-                }
+                let files = wipe.files.clone();
+                self.start_wipe_removals(files, out);
             }
-            WipeStep::Draining | WipeStep::Marking | WipeStep::Removing(_) => {}
+            WipeStep::Draining
+            | WipeStep::Marking
+            | WipeStep::OutOfSpace
+            | WipeStep::Freeing(_)
+            | WipeStep::Removing(_) => {}
+        }
+    }
+
+    fn start_wipe_removals(&mut self, files: Vec<FileName>, out: &mut Vec<StorageRequest>) {
+        for file in files {
+            let operation = StorageOperation::Remove { file };
+            self.operations
+                .start_repeated(Pending::Wipe, operation, out);
         }
     }
 
@@ -289,14 +316,35 @@ impl Log {
             return;
         };
         if let Err(error) = result {
-            self.fail_writes("dropping what was purged from", FileName::Manifest, error);
+            let (what, file) = ("dropping what was purged from", FileName::Manifest);
+            if wipe.step != WipeStep::Marking {
+                return self.fail_writes(what, file, error);
+            }
+            let may_free_some = wipe.index_files().next().is_some();
+            wipe.step = if may_free_some {
+                WipeStep::OutOfSpace
+            } else {
+                WipeStep::Draining
+            };
+            if self.fail_unless_out_of_space(self.now, what, file, error) && may_free_some {
+                self.retry_now();
+            }
             return;
         }
         match wipe.step {
-            WipeStep::Marking => wipe.step = WipeStep::Marked,
+            WipeStep::Marking => {
+                wipe.step = WipeStep::Marked;
+                self.end_shortage();
+            }
+            WipeStep::Freeing(1) => {
+                wipe.files.retain(|file| !is_index(file));
+                wipe.step = WipeStep::Draining;
+                self.retry_now();
+            }
+            WipeStep::Freeing(remaining) => wipe.step = WipeStep::Freeing(remaining - 1),
             WipeStep::Removing(1) => self.wipe = None,
             WipeStep::Removing(remaining) => wipe.step = WipeStep::Removing(remaining - 1),
-            WipeStep::Draining | WipeStep::Marked => {}
+            WipeStep::Draining | WipeStep::OutOfSpace | WipeStep::Marked => {}
         }
     }
 }

@@ -85,17 +85,24 @@ impl Log {
         }
     }
 
-    /// End a shortage of other components' files during a wipe, which frees space.
-    pub(crate) fn end_shortage_during_wipe(&mut self, now: Timestamp) {
-        let is_due = |shortage: &OutOfSpace| shortage.retry_at <= now;
-        if self.is_wiping() && self.shortage.as_ref().is_some_and(is_due) {
-            self.end_shortage();
+    /// Return whether a wipe may go on: there is no failure, or a retry of what lacked space is due. The shortage lasts
+    /// until the retry succeeds: otherwise each retry would take messages and refuse them a moment later.
+    pub(crate) fn may_wipe(&mut self, now: Timestamp) -> bool {
+        let Some(shortage) = &mut self.shortage else {
+            return self.failure.is_none();
+        };
+        let is_due = shortage.retry_at <= now;
+        if is_due {
+            shortage.retry_at = Timestamp(now.0 + RETRY_MICROS);
         }
+        is_due
     }
 
-    fn end_shortage(&mut self) {
-        self.shortage = None;
-        self.failure = None;
+    /// End the shortage, if there is one. A failure that is no shortage stays.
+    pub(crate) fn end_shortage(&mut self) {
+        if self.shortage.take().is_some() {
+            self.failure = None;
+        }
     }
 
     /// Retry whatever lacked space, if it is time.

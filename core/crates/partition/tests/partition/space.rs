@@ -1,7 +1,10 @@
 //! Full disk: the partition is read-only until there is space again, and nothing is lost (LOG-14).
 
-use headrace_model::Durability;
-use headrace_partition::{ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request};
+use headrace_model::{Durability, Offset};
+use headrace_partition::storage::FileName;
+use headrace_partition::{
+    ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request, Response,
+};
 
 use crate::support::disk::Crash;
 use crate::support::messages::{offsets, sent};
@@ -126,6 +129,71 @@ fn segments_are_removed_to_make_room() {
     assert_eq!(world.partition.failure(), None, "nothing was waited for");
     let expected: Vec<u64> = (first..9).collect();
     assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), expected);
+}
+
+/// A purge waits for space for the manifest, also across a kill. Meanwhile it removes index files, which frees some.
+#[test]
+fn a_purge_waits_for_room() {
+    let index = FileName::Index(Offset(0));
+    for is_killed in [false, true] {
+        let mut world = World::new(PartitionConfig {
+            segment_size_bytes: 1000,
+            ..config(Durability::Os)
+        });
+        for number in 0..4 {
+            world.append(&[sent(number, 400)]).expect("appended");
+        }
+        world.store(ALICE, 2).expect("stored");
+        world.settle();
+        assert!(world.disk.files().contains(&index));
+        world.disk.full = true;
+        world.purge();
+        world.settle();
+        stay_full(&mut world);
+        let files = world.disk.files();
+        assert!(!files.contains(&index) && files.contains(&FileName::Log(Offset(0))));
+        if is_killed {
+            world.crash(Crash::Kill);
+            stay_full(&mut world);
+        }
+        assert!(is_failed(&world.append(&[sent(99, 10)])));
+        assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 0);
+        get_room(&mut world);
+        world.settle();
+        assert_eq!(world.disk.files(), [FileName::Manifest]);
+        assert_eq!(world.stored(ALICE), None);
+        let expected = Response::Appended {
+            base_offset: Offset(0),
+            messages_count: 1,
+        };
+        assert_eq!(world.append(&[sent(100, 10)]), Ok(expected));
+        world.crash(Crash::Kill);
+        assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+    }
+}
+
+/// Until the manifest states the purge, only derived files are removed: without the purge, all messages are found.
+#[test]
+fn a_purge_without_room_drops_only_what_is_derived() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 1000,
+        ..config(Durability::Os)
+    });
+    for number in 0..8 {
+        world.append(&[sent(number, 400)]).expect("appended");
+    }
+    world.settle();
+    world.disk.full = true;
+    world.purge();
+    world.settle();
+    stay_full(&mut world);
+    world.config.purge_epoch -= 1;
+    world.disk.full = false;
+    world.crash(Crash::Kill);
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::First, 10)),
+        (0..8).collect::<Vec<_>>()
+    );
 }
 
 /// A running partition waits for space; a closing one does not.

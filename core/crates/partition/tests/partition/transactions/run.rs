@@ -316,15 +316,7 @@ impl Run {
 
     fn purge(&mut self) {
         self.catalog.purge();
-        self.world.disk.full = false;
         self.world.purge();
-        if self.is_small_disk {
-            // A purge that lacks space fails for good.
-            self.world.disk.faults.clear();
-            self.world.settle();
-            self.world.pass(100_000);
-            self.world.settle();
-        }
         self.process_responses();
         self.certain.clear();
         self.seen.clear();
