@@ -327,7 +327,8 @@ impl StoredOffsets {
     }
 
     /// Lower offsets beyond the last message of the opened log, and replace a file that is wrong. Returns true when
-    /// complete; call again after operations ended.
+    /// complete; call again after operations ended. If the file cannot be replaced, the offsets can be read all the
+    /// same, and [`start`](Self::start) replaces it later.
     ///
     /// The corrected file has to be stored before new messages are. Otherwise the old offsets would seem valid after
     /// the next start, and messages that no consumer received would be skipped (LOG-15).
@@ -479,6 +480,10 @@ impl StoredOffsets {
             Err(error) => {
                 let is_change = matches!(purpose, Purpose::Write { .. } | Purpose::Replace { .. });
                 self.is_owed |= is_change;
+                if self.loading == Loading::Correcting {
+                    // The values in memory are correct, and the failure keeps new messages out until the file is.
+                    self.loading = Loading::Complete;
+                }
                 return Err((error, is_change || purpose == Purpose::Create));
             }
         };

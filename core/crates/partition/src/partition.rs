@@ -160,7 +160,8 @@ impl Partition {
                 Ok(()) => self.log.offsets_written(),
                 Err((error, repeatable)) => {
                     let file = ("writing", FileName::Offsets);
-                    let is_opening = self.waiting.is_some();
+                    // Once the offsets are loaded, only their file remains to be corrected, and polls need not wait.
+                    let is_opening = self.waiting.is_some() && !self.offsets.is_loaded();
                     self.log
                         .fail_companion_file(now, file, error, repeatable, is_opening);
                 }

@@ -105,6 +105,46 @@ fn offsets_are_stored_again_when_there_is_room() {
     }
 }
 
+/// LOG-15: a partition that is opened on a full disk, with a file of offsets to be corrected, serves what it has. The
+/// file is corrected before new messages are taken.
+#[test]
+fn a_start_without_room_corrects_the_offsets_later() {
+    for durability in [Durability::Os, Durability::Fsync] {
+        let mut world = World::new(config(durability));
+        for number in 0..4 {
+            world.append(&[sent(number, 10)]).expect("appended");
+        }
+        for offset in 1..3 {
+            world.store(ALICE, offset).expect("stored");
+        }
+        world.close();
+        world.reopen_with(|world| {
+            let length = world.disk.content(FileName::Offsets).len();
+            world.disk.truncate(FileName::Offsets, length - 1);
+            world.disk.full = true;
+        });
+        assert!(world.partition.is_open());
+        assert_eq!(world.stored(ALICE), Some(1));
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::First, 10)),
+            [0, 1, 2, 3]
+        );
+        assert!(is_failed(&world.append(&[sent(99, 10)])));
+        stay_full(&mut world);
+        assert!(is_failed(&world.append(&[sent(99, 10)])));
+        get_room(&mut world);
+        assert_eq!(world.disk.content(FileName::Offsets).len(), 24);
+        world.append(&[sent(4, 10)]).expect("appended");
+        world.crash(Crash::Kill);
+        assert_eq!(world.notices, [], "corrected for good");
+        assert_eq!(world.stored(ALICE), Some(1));
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::First, 10)),
+            [0, 1, 2, 3, 4]
+        );
+    }
+}
+
 /// The oldest segments can be removed during a shortage, which frees space.
 #[test]
 fn segments_are_removed_to_make_room() {
