@@ -203,6 +203,11 @@ impl Log {
         self.shortage = None;
         self.ignore_operations_in_flight();
         if !self.is_open() {
+            // Segments may have been recovered before a file of another component failed. All files are listed again.
+            let _ = self.removals.take_all().count();
+            self.wipe = None;
+            self.set_aside_files.clear();
+            self.reset_contents();
             self.phase = Phase::Opening(Box::new(Recovery::new(true)));
             self.begin_recovery(out);
             return;

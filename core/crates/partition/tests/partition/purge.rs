@@ -1,7 +1,7 @@
 //! Purging, and directories left behind by an earlier partition.
 
 use headrace_model::{Durability, Offset};
-use headrace_partition::storage::FileName;
+use headrace_partition::storage::{FileName, StorageErrorKind};
 use headrace_partition::{ConsumerKey, PartitionConfig, PollingStrategy, Request, Response};
 
 use crate::support::disk::{Crash, Fault};
@@ -176,8 +176,10 @@ fn files_of_another_incarnation_are_dropped() {
 #[test]
 fn a_purge_ends_a_failure() {
     let mut world = filled(Durability::Os);
-    let full = headrace_partition::storage::StorageErrorKind::NoSpace;
-    world.disk.faults.push(Fault::Write(full));
+    world
+        .disk
+        .faults
+        .push(Fault::Write(StorageErrorKind::NoSpace));
     assert!(world.append(&[sent(0, 10)]).is_err());
     assert!(world.partition.failure().is_some());
     world.purge();
@@ -192,4 +194,32 @@ fn a_purge_ends_a_failure() {
     world.settle();
     assert_empty(&mut world);
     world.append(&[sent(0, 10)]).expect("appended");
+}
+
+/// A purge leaves nothing of a log that was recovered before another file of its directory failed to open.
+#[test]
+fn a_purge_ends_a_failure_that_followed_recovery() {
+    let mut world = filled(Durability::Os);
+    world.close();
+    world.reopen_with(|world| {
+        // The second attempt to read comes after the recovery of the log.
+        for kind in [StorageErrorKind::Exhausted, StorageErrorKind::Other] {
+            world.disk.faults.push(Fault::Read(FileName::Offsets, kind));
+        }
+    });
+    let failure = world.partition.failure().expect("a failure");
+    assert!(!failure.readable, "{failure}");
+    assert_eq!(world.partition.next_offset(), Offset(30), "recovered");
+    world.purge();
+    world.settle();
+    assert_eq!(world.partition.failure(), None);
+    assert_empty(&mut world);
+    assert_eq!(world.disk.files(), [FileName::Manifest]);
+    let expected = Response::Appended {
+        base_offset: Offset(0),
+        messages_count: 1,
+    };
+    assert_eq!(world.append(&[sent(100, 10)]), Ok(expected));
+    world.restart();
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
 }
