@@ -18,6 +18,8 @@ use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
 pub(crate) struct Removals {
     queue: VecDeque<FileName>,
     in_flight: Option<FileName>,
+    /// Files of removed segments that were given up, oldest first. They are removed before those of later segments.
+    given_up: Vec<FileName>,
     requested: u64,
     done: u64,
     error: Option<(FileName, StorageError)>,
@@ -41,9 +43,31 @@ impl Removals {
     fn take_all(&mut self) -> impl Iterator<Item = FileName> {
         self.done = self.requested;
         let in_flight = self.in_flight.take();
-        in_flight
+        core::mem::take(&mut self.given_up)
             .into_iter()
+            .chain(in_flight)
             .chain(core::mem::take(&mut self.queue))
+    }
+
+    /// Give up this file, whose removal failed, and all queued ones: removing those of later segments would leave a
+    /// gap. Only files of segments before `first` are removed later: other names may belong to new segments by then.
+    fn give_up(&mut self, file: FileName, error: StorageError, first: Offset) {
+        let mut files = core::mem::take(&mut self.given_up);
+        files.push(file);
+        files.extend(self.take_all());
+        files.retain(|file| match file {
+            FileName::Log(base) | FileName::Index(base) | FileName::Cut(base, _) => *base < first,
+            _ => false,
+        });
+        self.given_up = files;
+        self.error = Some((file, error));
+    }
+
+    /// Queue the files that were given up. They come before those of later segments, which are queued next.
+    fn retry(&mut self) {
+        for file in core::mem::take(&mut self.given_up) {
+            self.push(file);
+        }
     }
 }
 
@@ -140,6 +164,7 @@ impl Log {
             self.segments.pop_front();
             self.tail.drop_segment(base);
             self.reads.forget_segment(base);
+            self.removals.retry();
             self.removals.push(FileName::Log(base));
             self.removals.push(FileName::Index(base));
             let is_its_own =
@@ -184,10 +209,9 @@ impl Log {
                 self.retry_now();
             }
             Err(error) => {
-                // Removing later segments would leave a gap: all remaining ones stay and are found again at the next
-                // start.
-                let _ = self.removals.take_all().count();
-                self.removals.error = Some((file, error));
+                // The files stay until the next segment is removed, or are found again at the next start.
+                let first = self.first_offset();
+                self.removals.give_up(file, error, first);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use headrace_buffer::BufferPool;
 use headrace_model::{Durability, Offset};
-use headrace_partition::storage::{StorageErrorKind, StorageOperation};
+use headrace_partition::storage::{FileName, StorageErrorKind, StorageOperation};
 use headrace_partition::{
     ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request, Response,
 };
@@ -193,6 +193,60 @@ fn a_failed_removal_leaves_no_gap() {
         offsets(&world.poll(PollingStrategy::First, 10)),
         (3..6).collect::<Vec<_>>()
     );
+}
+
+/// Files that could not be removed are removed before those of later segments, or stay together with them.
+#[test]
+fn removals_after_a_failed_one_leave_no_gap() {
+    for failures in 1..3 {
+        let mut world = World::new(PartitionConfig {
+            segment_size_bytes: 1000,
+            ..config(Durability::Os)
+        });
+        for number in 0..6 {
+            world.append(&[sent(number, 1000)]).expect("appended");
+        }
+        world.settle();
+        for _ in 0..failures {
+            world.disk.faults.push(Fault::Remove);
+            let answer = world.ask(Request::DeleteSegments { count: 2 });
+            assert!(
+                matches!(answer, Err(PartitionError::Remove { .. })),
+                "{answer:?}"
+            );
+        }
+        let files = world.disk.files();
+        for offset in 0..6 {
+            assert!(files.contains(&FileName::Log(Offset(offset))), "{files:?}");
+        }
+        world
+            .ask(Request::DeleteSegments { count: 1 })
+            .expect("removed, with the ones before");
+        world.restart();
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::First, 10)),
+            (failures * 2 + 1..6).collect::<Vec<_>>()
+        );
+    }
+}
+
+/// A purge removes files that could not be removed before.
+#[test]
+fn a_purge_follows_a_failed_removal() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 1000,
+        ..config(Durability::Os)
+    });
+    for number in 0..4 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.settle();
+    world.disk.faults.push(Fault::Remove);
+    let answer = world.ask(Request::DeleteSegments { count: 2 });
+    assert!(answer.is_err(), "{answer:?}");
+    world.purge();
+    world.settle();
+    assert_eq!(world.disk.files(), [FileName::Manifest]);
 }
 
 /// Requests submitted while the partition opens are queued in order, up to a bound. `has_room_for` returns false meanwhile,
