@@ -108,7 +108,7 @@ fn unpack(buffer: &mut [u8], skip: u64) -> Unpacked {
 impl Partition {
     /// Request the next read of staged messages. Returns the end of the messages once all of them are in the log's
     /// queue.
-    pub(super) fn append_staged(&mut self, out: &mut Outbox) -> Option<Offset> {
+    pub(super) fn append_staged(&mut self, now: Timestamp, out: &mut Outbox) -> Option<Offset> {
         loop {
             let stages = &mut self.stages;
             let current = stages.publishing.current.as_mut()?;
@@ -138,7 +138,14 @@ impl Partition {
             }
             let asked = left.min(cursor.needed.max(WINDOW_BYTES as u64));
             let bytes = u32::try_from(asked).ok()?;
-            if !self.log.has_room_for(bytes as usize) || stages.operations.is_backing_off() {
+            if stages.operations.is_backing_off() {
+                return None;
+            }
+            if !self.log.has_room_for(bytes as usize) {
+                // A write of queued messages ends with a completion. Memory is released elsewhere, with no notice.
+                if self.log.queued_bytes() == 0 {
+                    stages.operations.back_off(now);
+                }
                 return None;
             }
             cursor.is_reading = true;

@@ -346,7 +346,7 @@ impl Partition {
             };
             match &mut current.step {
                 Step::Intending if is_stored => current.step = Step::Appending(Cursor::after(0)),
-                Step::Appending(_) => match self.append_staged(out) {
+                Step::Appending(_) => match self.append_staged(now, out) {
                     Some(end) => {
                         self.log.flush(true);
                         self.log.end_of_turn(now, &mut out.storage);

@@ -325,6 +325,28 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
     }
 }
 
+/// SHARD-12: a publication that waits for memory of the pool continues once there is some, without any request.
+#[test]
+fn a_publication_waits_for_memory() {
+    let pool = BufferPool::new(1 << 20);
+    let mut world = World::with_pool(config(Durability::Os), pool.clone());
+    let stage = world.stage(&[sent(0, 10), sent(1, 10)]);
+    world.settle();
+    let taken: Vec<_> = std::iter::from_fn(|| pool.acquire(4096).ok()).collect();
+    assert!(!world.partition.publish(1, &[stage]));
+    world.settle();
+    for _ in 0..3 {
+        world.pass(20_000);
+        while world.step() {}
+        assert_eq!(world.partition.applied(), 0);
+    }
+    drop(taken);
+    world.pass(20_000);
+    while world.step() {}
+    assert_eq!(world.partition.applied(), 1);
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0, 1]);
+}
+
 /// SHARD-12: a host that is out of memory or handles delays a partition and never breaks it: every operation happens a
 /// little later, whatever the partition's state.
 #[test]
