@@ -1,41 +1,126 @@
-//! The wall clock as shards see it: monotonic.
+//! Time of a shard: the wall clock, except that it never goes back and never stands still.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headrace_model::Timestamp;
 
-/// Reads the system's clock; after a step back the last value is returned until the clock has caught up.
+/// Nanoseconds of the monotonic clock for each microsecond of time while the wall clock is behind.
+const CATCH_UP_NANOS: u64 = 2_000;
+
+/// Follows the system's wall clock. After a step back, time advances at half the speed of the monotonic clock until the
+/// wall clock has caught up: deadlines expire late, but they expire (decision 32).
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     last: u64,
+    wall: u64,
+    read_at: Option<Instant>,
+    /// Monotonic time that has not made a microsecond yet, in nanoseconds.
+    remainder_nanos: u64,
 }
 
 impl Clock {
-    /// Microseconds since the epoch, never less than the last call returned.
+    /// Microseconds since the epoch, never less than the last call returned. Reads two clocks of the vDSO, which needs
+    /// no system call.
     pub(crate) fn now(&mut self) -> Timestamp {
         #[allow(
             clippy::disallowed_methods,
             reason = "the one place where shards get their time from"
         )]
-        let now = SystemTime::now()
+        let (wall, instant) = (SystemTime::now(), Instant::now());
+        let wall = wall
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_micros();
-        self.last = self.last.max(u64::try_from(now).unwrap_or(u64::MAX));
+        self.advance(u64::try_from(wall).unwrap_or(u64::MAX), instant)
+    }
+
+    /// Microseconds by which the last time returned was ahead of the wall clock.
+    pub(crate) fn lead_micros(&self) -> u64 {
+        self.last - self.wall
+    }
+
+    /// Return the time for readings of both clocks, the wall clock in microseconds since the epoch.
+    fn advance(&mut self, wall: u64, instant: Instant) -> Timestamp {
+        let passed = self.read_at.map_or(0, |before| {
+            let passed = instant.saturating_duration_since(before).as_nanos();
+            u64::try_from(passed).unwrap_or(u64::MAX)
+        });
+        self.read_at = Some(instant);
+        let nanos = passed.saturating_add(self.remainder_nanos);
+        let slow = self.last.saturating_add(nanos / CATCH_UP_NANOS);
+        self.remainder_nanos = if wall > slow {
+            0
+        } else {
+            nanos % CATCH_UP_NANOS
+        };
+        self.wall = wall;
+        self.last = wall.max(slow);
         Timestamp(self.last)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const SECOND: u64 = 1_000_000;
+    const HOUR: u64 = 3_600 * SECOND;
+    const START: u64 = 1_700_000_000 * SECOND;
 
     #[test]
     fn time_never_goes_back() {
-        let mut clock = Clock { last: u64::MAX - 1 };
+        let mut clock = Clock {
+            last: u64::MAX - 1,
+            ..Clock::default()
+        };
         assert_eq!(clock.now(), Timestamp(u64::MAX - 1));
         let mut clock = Clock::default();
         let first = clock.now();
         assert!(clock.now() >= first && first.0 > 0);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_stops_no_timer() {
+        let begin = Instant::now();
+        let at = |micros| begin + Duration::from_micros(micros);
+        let mut clock = Clock::default();
+        let mut last = clock.advance(START, at(0));
+        assert_eq!((last, clock.lead_micros()), (Timestamp(START), 0));
+        let deadline = Timestamp(START + 400_000);
+        // Readings at intervals of less than the time that makes a microsecond lose nothing.
+        for micros in 1..=SECOND {
+            let now = clock.advance(START - HOUR + micros, at(micros));
+            assert!(now >= last);
+            last = now;
+        }
+        assert!(last >= deadline);
+        assert_eq!(last, Timestamp(START + SECOND / 2));
+        assert_eq!(clock.lead_micros(), HOUR - SECOND / 2);
+    }
+
+    #[test]
+    fn time_is_that_of_the_wall_clock_again_when_it_has_caught_up() {
+        let begin = Instant::now();
+        let mut clock = Clock::default();
+        clock.advance(START, begin);
+        let mut after = |micros: u64| {
+            let wall = START - HOUR + micros;
+            let now = clock.advance(wall, begin + Duration::from_micros(micros));
+            (now.0 - START, clock.lead_micros())
+        };
+        assert_eq!(after(2 * HOUR - 2 * SECOND), (HOUR - SECOND, SECOND));
+        assert_eq!(after(2 * HOUR + SECOND), (HOUR + SECOND, 0));
+        assert_eq!(after(2 * HOUR + 3 * SECOND), (HOUR + 3 * SECOND, 0));
+    }
+
+    #[test]
+    fn a_wall_clock_that_goes_ahead_is_followed_at_once() {
+        let begin = Instant::now();
+        let mut clock = Clock::default();
+        clock.advance(START, begin);
+        assert_eq!(clock.advance(START + HOUR, begin), Timestamp(START + HOUR));
+        assert_eq!(clock.lead_micros(), 0);
     }
 }

@@ -315,9 +315,10 @@ impl Shard {
 
     /// Return the user of a session that is still valid; with a ticket, a reserved number that no user has.
     pub(crate) fn current_user(&mut self, session: &Session) -> Option<UserId> {
+        let now = self.wall();
         let catalog = self.catalog.load();
         match (&session.login, &session.ticket) {
-            (Some(login), _) => login.holds(catalog, self.now).then(|| login.user()),
+            (Some(login), _) => login.holds(catalog, now).then(|| login.user()),
             (None, Some(holder)) => holder.holds(catalog).then_some(TICKET_HOLDER),
             (None, None) => None,
         }

@@ -26,6 +26,8 @@ pub struct Shard {
     pub(crate) memory: MemoryUse,
     pub(crate) meter: Arc<Meter>,
     pub(crate) now: Timestamp,
+    /// Microseconds by which `now` is ahead of the wall clock.
+    clock_lead_micros: u64,
     /// Random source of ticket ids; nothing else may depend on it.
     pub(crate) random: fastrand::Rng,
 }
@@ -51,6 +53,7 @@ impl Shard {
             config,
             catalog,
             now: Timestamp(0),
+            clock_lead_micros: 0,
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -68,6 +71,17 @@ impl Shard {
     fn set_now(&mut self, now: Timestamp) {
         self.now = now;
         self.meter.set_now(now);
+    }
+
+    /// Set the microseconds by which the time that this shard is given is ahead of the wall clock, which was set back.
+    pub fn set_clock_lead(&mut self, micros: u64) {
+        self.clock_lead_micros = micros;
+    }
+
+    /// Time of the wall clock. Moments that others have chosen, as the expiry of a ticket or a login, are compared with
+    /// this time; everything else is with `now`, which never goes back.
+    pub(crate) fn wall(&self) -> Timestamp {
+        Timestamp(self.now.0.saturating_sub(self.clock_lead_micros))
     }
 
     /// Process one input. Effects are pushed in the order in which the host must start them.

@@ -39,7 +39,7 @@ impl Shard {
             _ => None,
         };
         let clients = self.sessions.clients().clone();
-        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
+        let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
         let Some(connection) = self.sessions.get_mut(origin.connection) else {
             return;
         };

@@ -62,7 +62,7 @@ impl Shard {
             0 => LIFETIME_SECONDS,
             seconds => seconds.into(),
         };
-        let now = self.now.0 / MICROS_PER_SECOND;
+        let now = self.wall().0 / MICROS_PER_SECOND;
         let lifetime = wanted.min(self.config.ticket_seconds_max);
         let login_ends = credential.expires_at.map(|at| at.0 / MICROS_PER_SECOND);
         let not_after = (now + lifetime).min(login_ends.unwrap_or(u64::MAX));

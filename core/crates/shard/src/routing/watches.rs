@@ -312,7 +312,7 @@ impl Shard {
     /// Apply a new catalog: stop watching partitions that are gone, or that the user may no longer see.
     pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         let keys: Vec<ConnectionKey> = self.routing.watches.by_connection.keys().copied().collect();
-        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
+        let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
         for key in keys {
             let user = self
                 .sessions

@@ -38,7 +38,7 @@ impl Shard {
 
     /// End one session if its login is no longer valid. The caller reviews its waiting requests.
     pub(crate) fn review_session(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
+        let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
         let closes = matches!(self.config.hosting, Hosting::Placed { .. });
         let Some(connection) = self.sessions.get_mut(key) else {
             return;
@@ -69,15 +69,11 @@ impl Shard {
 
     /// End expired sessions.
     pub(crate) fn end_expired_sessions(&mut self, effects: &mut Vec<Effect>) {
-        if self
-            .sessions
-            .logins_expire_at
-            .is_none_or(|at| at > self.now)
-        {
+        let now = self.wall();
+        if self.sessions.logins_expire_at.is_none_or(|at| at > now) {
             return;
         }
         self.sessions.logins_expire_at = None;
-        let now = self.now;
         let expiring: Vec<_> = self
             .sessions
             .iter()

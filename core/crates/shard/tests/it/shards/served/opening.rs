@@ -117,6 +117,20 @@ fn who_is_no_gateway_of_the_cluster_gets_no_link() {
     );
 }
 
+/// The time of a shard is ahead while the wall clock, which was set back, catches up. Tickets are compared with the wall
+/// clock.
+#[test]
+fn a_clock_that_was_set_back_refuses_no_tickets() {
+    let mut world = node_here(&[HERE]);
+    let good = ticket(&world, Scope::Cluster);
+    world.pass(60_000_000);
+    assert_eq!(refused(&mut world, request(&good)), Status::INVALID_TICKET);
+    world.set_clock_lead(60_000_000);
+    let link = world.connect(0);
+    world.request(link, &Command::OpenLink(request(&good)));
+    assert!(!world.is_closed(link));
+}
+
 #[test]
 fn what_is_asked_for_must_be_here() {
     let mut world = node_here(&[HERE]);

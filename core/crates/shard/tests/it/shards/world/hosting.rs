@@ -3,6 +3,13 @@
 use super::*;
 
 impl World {
+    /// Let the time of the shards be ahead of the wall clock.
+    pub fn set_clock_lead(&mut self, micros: u64) {
+        for shard in &mut self.shards {
+            shard.set_clock_lead(micros);
+        }
+    }
+
     /// Complete the storage operations that were held back.
     pub fn release_storage(&mut self) {
         self.storage_held = false;
