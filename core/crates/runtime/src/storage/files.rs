@@ -136,11 +136,12 @@ impl Files {
 
     pub(super) fn close_all(&mut self, namespace: Namespace) {
         let first = (namespace, FileName::Log(Offset(0)));
-        let last = (namespace, FileName::Manifest);
         let names: Vec<FileName> = self
             .entries
-            .range(first..=last)
-            .map(|((_, name), _)| *name)
+            .range(first..)
+            .map(|(key, _)| *key)
+            .take_while(|(of, _)| *of == namespace)
+            .map(|(_, name)| name)
             .collect();
         for name in names {
             self.close(namespace, name);
@@ -184,7 +185,7 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use headrace_model::{PartitionId, StreamId, TopicId};
+    use headrace_model::{PartitionId, StageId, StreamId, Timestamp, TopicId};
 
     use super::*;
 
@@ -224,6 +225,9 @@ mod tests {
         let log = FileName::Log(Offset(0));
         files.insert(namespace(1), log, file());
         files.insert(namespace(2), log, file());
+        let stage = FileName::Stage(StageId::new(Timestamp(1), 2));
+        files.insert(namespace(2), stage, file());
+        files.insert(namespace(2), FileName::Transactions, file());
         files.written(namespace(1), log, 100);
         let begun = files.unsynced_bytes_of(namespace(1), log);
         files.written(namespace(1), log, 50);
@@ -234,6 +238,8 @@ mod tests {
         assert_eq!(files.unsynced_bytes(), 7);
         files.close_all(namespace(2));
         assert_eq!((files.unsynced_bytes(), files.open()), (0, 1));
+        files.close_all(namespace(1));
+        assert_eq!(files.open(), 0);
     }
 
     /// No waiting operation is forgotten, whichever way the file comes to be open.
