@@ -153,6 +153,26 @@ def test_a_creation_in_flight_is_answered_or_not_made(server: ServerProcess) -> 
             assert connection.ok(Code.GET_STREAM, frames.ident(name))
 
 
+@pytest.mark.long
+def test_a_client_that_does_not_read_loses_no_messages(start_server: StartServer) -> None:
+    """Messages of durability `memory` are written, although a client that does not read takes the time for answers."""
+    server = start_server({"DURABILITY": "memory", "MESSAGE_SAVER_INTERVAL": "1 h"})
+    with RawConnection.as_root(server.address) as connection, RawConnection.as_root(server.address) as deaf:
+        connection.create_topic("s")
+        connection.create_topic("large")
+        connection.send("large", "t", 0, *[bytes(1000)] * 1000)
+        deaf.socket.settimeout(0.5)
+        poll = frames.request(Code.POLL_MESSAGES, frames.poll("large", "t", 0, Strategy.FIRST, count=1000))
+        with pytest.raises(TimeoutError):
+            deaf.socket.sendall(poll * 1_000_000)
+        connection.send("s", "t", 0, b"kept")
+        assert server.stop() == 0
+        assert "still unanswered" in server.log_tail()
+    server.start()
+    with RawConnection.as_root(server.address) as connection:
+        assert connection.poll("s", "t", 0, Strategy.FIRST).payloads == [b"kept"]
+
+
 def test_no_client_is_accepted_any_more(server: ServerProcess) -> None:
     """After the stop the port is free."""
     address = server.address

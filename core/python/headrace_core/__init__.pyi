@@ -174,7 +174,10 @@ class Node:
     def take_traces(self) -> list[_RequestTrace | _PartitionTrace]:
         """Take the trace records since the last call, if the setting `tracing` is on."""
     def stop(self, timeout_seconds: float = 30.0) -> bool:
-        """Shut down: answer requests in flight, flush, sync and close. `False`: forced after the timeout."""
+        """Shut down: answer requests in flight, flush, sync and close. `False`: forced after the timeout.
+
+        The timeout is that of the answers; partitions have 10 s more to write and close.
+        """
 
 @final
 class Edge:

@@ -63,7 +63,7 @@ pub(crate) enum Message {
     Listen(Listener),
     /// Shut down, first step: accept no new requests and answer all outstanding ones.
     Shutdown,
-    /// Shut down, second step, when no shard has connections: close the partitions and end.
+    /// Shut down, second step: close the connections that are left and the partitions, and end.
     ClosePartitions,
     /// Stop immediately.
     Abort,

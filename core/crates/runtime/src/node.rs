@@ -46,6 +46,9 @@ const MAILBOX_CAPACITY: usize = 4096;
 /// Descriptors reserved for other purposes than connections: files, rings, standard streams.
 const DESCRIPTORS_RESERVED: u64 = 4096;
 
+/// Time to write, sync and close the partitions, after the time that clients had for their last answers.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Error of a node's startup.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -565,17 +568,21 @@ impl Node {
         // partition closes before the last connection of any shard, whose requests it may have to answer.
         let deadline = Instant::now() + timeout;
         self.send_to_all(|| Message::Shutdown);
-        self.wait_for(ShardHandle::is_drained, deadline);
+        let is_answered = self.wait_for(ShardHandle::is_drained, deadline);
+        // The connections that are left are closed now, and cost the partitions none of their time.
+        let deadline = deadline.max(Instant::now() + CLOSE_TIMEOUT);
         self.send_to_all(|| Message::ClosePartitions);
         self.wait_for(ShardHandle::has_ended, deadline);
         let mut shards = std::mem::take(&mut lock(&self.running).shards);
-        cut_off(&mut shards)
+        cut_off(&mut shards) && is_answered
     }
 
-    fn wait_for(&self, state: impl Fn(&ShardHandle) -> bool, deadline: Instant) {
-        while !lock(&self.running).shards.iter().all(&state) && Instant::now() < deadline {
+    fn wait_for(&self, state: impl Fn(&ShardHandle) -> bool, deadline: Instant) -> bool {
+        let holds = || lock(&self.running).shards.iter().all(&state);
+        while !holds() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
+        holds()
     }
 
     fn send_to_all(&self, message: impl Fn() -> Message) {

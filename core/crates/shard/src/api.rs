@@ -146,8 +146,8 @@ pub enum Input {
     Congested(bool),
     /// First step of shutdown: accept no new requests, answer those in flight, close connections.
     Shutdown,
-    /// Second step of shutdown, once no shard has connections: flush and close partitions. Requests of other shards are
-    /// answered until this step.
+    /// Second step of shutdown, once no shard has connections, or the time for answers is over: close the connections
+    /// that are left, flush and close partitions. Requests of other shards are answered until this step.
     ClosePartitions,
 }
 

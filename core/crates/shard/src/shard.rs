@@ -141,6 +141,7 @@ impl Shard {
             Input::Congested(congested) => self.sessions.set_congested(congested),
             Input::Shutdown => self.shut_down(effects),
             Input::ClosePartitions => {
+                self.close_connections(effects);
                 self.routing.links.close_all(effects);
                 self.partitions.close_all(now, effects);
             }

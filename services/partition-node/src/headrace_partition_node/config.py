@@ -45,7 +45,9 @@ class IdentitySettings(Section):
     lost.
     """
     stop_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 hour"))] = Duration.parse("30 s")
-    """Time that requests in flight get to finish when the process is asked to stop."""
+    """Time that requests in flight get to finish when the process is asked to stop. Partitions have 10 s more to write
+    and close.
+    """
 
 
 class BinaryTlsSettings(TlsSettings):

@@ -315,6 +315,19 @@ impl Shard {
         self.routing.links.shut_down();
         self.sessions.touch_all();
     }
+
+    /// Close the connections that are left when the time for answers is over, such as those of clients that do not
+    /// read: an answer in flight to one of them has no end.
+    pub(crate) fn close_connections(&mut self, effects: &mut Vec<Effect>) {
+        let keys: Vec<ConnectionKey> = self
+            .sessions
+            .iter()
+            .map(|connection| connection.key)
+            .collect();
+        for key in keys {
+            self.close(key, effects);
+        }
+    }
 }
 
 impl Sessions {

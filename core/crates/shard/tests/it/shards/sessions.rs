@@ -136,6 +136,22 @@ fn a_connection_lingers_for_what_is_still_sent() {
     assert!(world.is_stopped());
 }
 
+/// A client that does not read keeps an answer in flight. When the time for answers is over it is cut off, and the
+/// partitions close.
+#[test]
+fn a_client_that_does_not_read_keeps_no_partition_open() {
+    let mut world = World::new().with_topic(2);
+    let (deaf, idle) = (world.login(0), world.connect(1));
+    world.hold_sends(deaf);
+    world.request(deaf, &Command::Ping);
+    world.shut_down();
+    world.pass(2_000_000);
+    assert!(world.is_closed(idle) && !world.is_closed(deaf));
+    world.end_shutdown();
+    assert!(world.is_closed(deaf));
+    assert!(world.is_stopped());
+}
+
 /// Numbers of the listed clients.
 fn listed(world: &mut World, link: usize) -> Vec<u32> {
     let reply = world.ask(link, &Command::GetClients);

@@ -520,6 +520,11 @@ impl World {
     /// Complete the shutdown that [`World::shut_down`] began.
     pub fn close_partitions(&mut self) {
         assert!(self.shards.iter().all(Shard::is_drained));
+        self.end_shutdown();
+    }
+
+    /// End the shutdown that [`World::shut_down`] began, although connections may be left.
+    pub fn end_shutdown(&mut self) {
         for inputs in &mut self.inputs {
             inputs.push_back(Input::ClosePartitions);
         }
