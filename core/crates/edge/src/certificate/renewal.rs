@@ -38,7 +38,7 @@ pub(crate) struct Renewal<C: Credentials> {
     listener: &'static str,
     credentials: C,
     events: Events,
-    /// Contents that were read last: in use, or refused and reported already.
+    /// Contents that were read last: in use, or refused for good and reported already.
     seen: Mutex<Seen<C>>,
 }
 
@@ -104,7 +104,9 @@ impl<C: Credentials> Renewal<C> {
             C::check_time(&ready)?;
             Ok(ready)
         });
-        seen.material = Some(material);
+        // The files of a certificate that is not valid yet do not change when it becomes valid: look again each time.
+        let depends_on_time = matches!(checked, Err(CertificateProblem::NotNow { .. }));
+        seen.material = (!depends_on_time).then_some(material);
         match checked {
             Ok(ready) => {
                 seen.complaint = None;
@@ -134,5 +136,84 @@ impl<C: Credentials> Renewal<C> {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen<C>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    };
+
+    use super::*;
+
+    /// Certificates with numbers instead of files.
+    #[derive(Clone, Default)]
+    struct Numbered {
+        number: Arc<AtomicU32>,
+        is_valid: Arc<AtomicBool>,
+    }
+
+    impl Numbered {
+        fn set(&self, number: u32, is_valid: bool) {
+            self.number.store(number, Ordering::Relaxed);
+            self.is_valid.store(is_valid, Ordering::Relaxed);
+        }
+    }
+
+    impl Credentials for Numbered {
+        type Material = u32;
+        type Ready = (u32, Arc<AtomicBool>);
+
+        fn read(&self) -> Result<u32, CertificateProblem> {
+            Ok(self.number.load(Ordering::Relaxed))
+        }
+
+        fn build(&self, material: &u32) -> Result<Self::Ready, CertificateProblem> {
+            Ok((*material, Arc::clone(&self.is_valid)))
+        }
+
+        fn check_time(ready: &Self::Ready) -> Result<(), CertificateProblem> {
+            if ready.1.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            Err(CertificateProblem::NotNow {
+                from: "tomorrow".into(),
+                until: "next year".into(),
+            })
+        }
+
+        fn check_succession(
+            _new: &Self::Ready,
+            _old: &Self::Ready,
+        ) -> Result<(), CertificateProblem> {
+            Ok(())
+        }
+
+        fn announce(&self, listener: &str, ready: &Self::Ready, events: &Events) {
+            events.push(Level::Info, format!("{listener}: {} in use", ready.0));
+        }
+
+        fn name_in_use(ready: &Self::Ready) -> String {
+            ready.0.to_string()
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_comes_early_is_used_when_it_has_become_valid() {
+        let (files, events) = (Numbered::default(), Events::default());
+        files.set(1, true);
+        let renewal = Renewal::begin("tcp", files.clone(), events.clone()).unwrap();
+        let look = || renewal.check().map(|ready| ready.0);
+        assert_eq!((look(), events.take().len()), (None, 1));
+        files.set(2, false);
+        assert_eq!([look(), look(), look()], [None; 3]);
+        assert_eq!(events.take().len(), 1, "one warning");
+        assert_eq!(renewal.in_use().0, 1);
+        files.set(2, true);
+        assert_eq!([look(), look()], [Some(2), None]);
+        assert_eq!(renewal.in_use().0, 2);
+        assert_eq!(events.take().len(), 1);
     }
 }
