@@ -58,9 +58,6 @@ class Gateway:
         self.asked += 1
         return self.reported
 
-    def ticket(self, topic: Topic, access: str) -> Issued:
-        return Issued("ticket", 3600.0)
-
 
 def following(reported: Description, clock: Clock | None = None, **more: str) -> tuple[Following, Gateway]:
     options = stream_options(LEAST | more)
