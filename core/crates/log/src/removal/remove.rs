@@ -90,7 +90,7 @@ enum WipeStep {
     Draining,
     /// The manifest is being replaced.
     Marking,
-    /// There was no space for the manifest, and there are index files whose removal frees some.
+    /// The manifest has no space, and there are index files whose removal frees some.
     OutOfSpace,
     /// This many removals of index files are under way.
     Freeing(usize),

@@ -212,7 +212,7 @@ fn a_purge_waits_for_room() {
     }
 }
 
-/// Until the manifest states the purge, only derived files are removed: without the purge, all messages are found.
+/// Only derived files are removed before the manifest states the purge: without the purge, all messages are found.
 #[test]
 fn a_purge_without_room_drops_only_what_is_derived() {
     let mut world = World::new(PartitionConfig {
