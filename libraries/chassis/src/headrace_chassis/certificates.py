@@ -74,6 +74,14 @@ class _Shown(NamedTuple):
         return grpc.ssl_server_certificate_configuration([(self.key, self.chain)], self.client_authorities)
 
 
+class _Outdated(NamedTuple):
+    """Reason why a certificate is not valid now."""
+
+    reason: str
+    is_early: bool
+    """Time alone makes it valid."""
+
+
 class Certificates:
     """Certificate of a server; new files take effect for new connections."""
 
@@ -152,8 +160,10 @@ class Certificates:
         except ValueError as error:
             raise CertificateError(f"{files.section}: {error}") from error
         outdated = _outdated(shown.chain, self._now())
-        if outdated:
-            _log.warning("%s: the certificate %s; clients that verify it will refuse it", files.section, outdated)
+        if outdated is not None:
+            _log.warning(
+                "%s: the certificate %s; clients that verify it will refuse it", files.section, outdated.reason
+            )
         return shown
 
     def _look(self) -> None:
@@ -164,11 +174,10 @@ class Certificates:
         self._seen = state
         try:
             shown = self._read()
-            now = self._now()
-            outdated = _outdated(shown.chain, now)
-            self._is_early = _is_early(shown.chain, now)
-            if outdated:
-                raise ValueError(f"{self._files.chain} {outdated}")
+            outdated = _outdated(shown.chain, self._now())
+            self._is_early = outdated is not None and outdated.is_early
+            if outdated is not None:
+                raise ValueError(f"{self._files.chain} {outdated.reason}")
             if shown != self._shown:
                 self._load_into_contexts()
         except (OSError, ValueError) as error:
@@ -237,17 +246,13 @@ def _encoded(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-def _outdated(chain: bytes, now: datetime.datetime) -> str | None:
+def _outdated(chain: bytes, now: datetime.datetime) -> _Outdated | None:
     leaf = x509.load_pem_x509_certificates(chain)[0]
     if now < leaf.not_valid_before_utc:
-        return f"is not valid before {leaf.not_valid_before_utc}"
+        return _Outdated(f"is not valid before {leaf.not_valid_before_utc}", is_early=True)
     if now > leaf.not_valid_after_utc:
-        return f"has expired at {leaf.not_valid_after_utc}"
+        return _Outdated(f"has expired at {leaf.not_valid_after_utc}", is_early=False)
     return None
-
-
-def _is_early(chain: bytes, now: datetime.datetime) -> bool:
-    return now < x509.load_pem_x509_certificates(chain)[0].not_valid_before_utc
 
 
 def _described(chain: bytes) -> str:

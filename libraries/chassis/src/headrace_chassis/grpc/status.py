@@ -65,7 +65,7 @@ async def end_call(
     context: aio.ServicerContext[Any, Any],
     code: grpc.StatusCode,
     reason: str,
-    metadata: tuple[tuple[str, str], ...] = (),
+    metadata: tuple[tuple[str, str | bytes], ...] = (),
 ) -> NoReturn:
     """End a call with a status, or like a cancelled call if its caller has disconnected meanwhile.
 

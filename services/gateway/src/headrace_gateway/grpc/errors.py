@@ -13,7 +13,7 @@ from google.rpc.status_pb2 import Status as Details  # type: ignore[import-untyp
 from grpc import aio
 
 import headrace_core
-from headrace_chassis.grpc.status import Refused, code_of, name_of, status_metadata
+from headrace_chassis.grpc.status import Refused, code_of, end_call, name_of, status_metadata
 from headrace_gateway.ports import NoAnswer
 from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
@@ -49,8 +49,7 @@ async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> No
     about = {"status": str(int(status))}
     if code is grpc.StatusCode.UNAVAILABLE:
         about["in_doubt"] = "true" if is_in_doubt else "false"
-    await context.abort(code, reason, _trailer(code, status, reason, about, retry_after_seconds))
-    raise AssertionError("the call was aborted")
+    await end_call(context, code, reason, _trailer(code, status, reason, about, retry_after_seconds))
 
 
 def _trailer(

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from grpc import aio
 
-from headrace_chassis.grpc.status import Refused, code_of, status_metadata
+from headrace_chassis.grpc.status import Refused, code_of, end_call, status_metadata
 from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
 
@@ -26,5 +26,4 @@ async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> No
         case _:
             _log.error("call failed", exc_info=error)
             status, reason = Status.ERROR, "the node failed; see its log"
-    await context.abort(code_of(status), reason, status_metadata(status))
-    raise AssertionError("the call was aborted")
+    await end_call(context, code_of(status), reason, status_metadata(status))
