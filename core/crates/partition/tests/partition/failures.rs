@@ -147,12 +147,7 @@ fn memory_keeps_what_it_cannot_write_visible() {
 /// crash.
 #[test]
 fn a_segment_without_a_follower_on_disk_is_not_removed() {
-    let mut world = World::new(PartitionConfig {
-        segment_size_bytes: 1000,
-        ..config(Durability::Os)
-    });
-    world.append(&[sent(0, 10)]).expect("appended");
-    world.settle();
+    let mut world = World::with_small_segments(1, 10);
     world.disk.faults.push(Fault::ExhaustedForChanges);
     world.append(&[sent(1, 1000)]).expect("appended");
     world.settle();
@@ -167,14 +162,7 @@ fn a_segment_without_a_follower_on_disk_is_not_removed() {
 /// A segment that cannot be removed is kept with all later ones, and the request fails.
 #[test]
 fn a_failed_removal_leaves_no_gap() {
-    let mut world = World::new(PartitionConfig {
-        segment_size_bytes: 1000,
-        ..config(Durability::Os)
-    });
-    for number in 0..6 {
-        world.append(&[sent(number, 1000)]).expect("appended");
-    }
-    world.settle();
+    let mut world = World::with_small_segments(6, 1000);
     world.disk.faults.push(Fault::Remove);
     let answer = world.ask(Request::DeleteSegments { count: 3 });
     assert!(
@@ -199,14 +187,7 @@ fn a_failed_removal_leaves_no_gap() {
 #[test]
 fn removals_after_a_failed_one_leave_no_gap() {
     for failures in 1..3 {
-        let mut world = World::new(PartitionConfig {
-            segment_size_bytes: 1000,
-            ..config(Durability::Os)
-        });
-        for number in 0..6 {
-            world.append(&[sent(number, 1000)]).expect("appended");
-        }
-        world.settle();
+        let mut world = World::with_small_segments(6, 1000);
         for _ in 0..failures {
             world.disk.faults.push(Fault::Remove);
             let answer = world.ask(Request::DeleteSegments { count: 2 });
@@ -233,14 +214,7 @@ fn removals_after_a_failed_one_leave_no_gap() {
 /// A purge removes files that could not be removed before.
 #[test]
 fn a_purge_follows_a_failed_removal() {
-    let mut world = World::new(PartitionConfig {
-        segment_size_bytes: 1000,
-        ..config(Durability::Os)
-    });
-    for number in 0..4 {
-        world.append(&[sent(number, 1000)]).expect("appended");
-    }
-    world.settle();
+    let mut world = World::with_small_segments(4, 1000);
     world.disk.faults.push(Fault::Remove);
     let answer = world.ask(Request::DeleteSegments { count: 2 });
     assert!(answer.is_err(), "{answer:?}");

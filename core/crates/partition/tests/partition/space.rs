@@ -148,14 +148,7 @@ fn a_start_without_room_corrects_the_offsets_later() {
 /// The oldest segments can be removed during a shortage, which frees space.
 #[test]
 fn segments_are_removed_to_make_room() {
-    let mut world = World::new(PartitionConfig {
-        segment_size_bytes: 1000,
-        ..config(Durability::Os)
-    });
-    for number in 0..8 {
-        world.append(&[sent(number, 400)]).expect("appended");
-    }
-    world.settle();
+    let mut world = World::with_small_segments(8, 400);
     world.disk.full = true;
     assert!(is_failed(&world.append(&[sent(8, 400)])));
     stay_full(&mut world);
@@ -176,13 +169,7 @@ fn segments_are_removed_to_make_room() {
 fn a_purge_waits_for_room() {
     let index = FileName::Index(Offset(0));
     for is_killed in [false, true] {
-        let mut world = World::new(PartitionConfig {
-            segment_size_bytes: 1000,
-            ..config(Durability::Os)
-        });
-        for number in 0..4 {
-            world.append(&[sent(number, 400)]).expect("appended");
-        }
+        let mut world = World::with_small_segments(4, 400);
         world.store(ALICE, 2).expect("stored");
         world.settle();
         assert!(world.disk.files().contains(&index));
@@ -215,14 +202,7 @@ fn a_purge_waits_for_room() {
 /// Only derived files are removed before the manifest states the purge: without the purge, all messages are found.
 #[test]
 fn a_purge_without_room_drops_only_what_is_derived() {
-    let mut world = World::new(PartitionConfig {
-        segment_size_bytes: 1000,
-        ..config(Durability::Os)
-    });
-    for number in 0..8 {
-        world.append(&[sent(number, 400)]).expect("appended");
-    }
-    world.settle();
+    let mut world = World::with_small_segments(8, 400);
     world.disk.full = true;
     world.purge();
     world.settle();

@@ -16,7 +16,7 @@ use headrace_partition::{
 };
 
 use super::disk::{Crash, Disk, Outcome};
-use super::messages::{Sent, batch};
+use super::messages::{Sent, batch, sent};
 
 pub type Answer = Result<Response, PartitionError>;
 
@@ -61,6 +61,19 @@ pub fn config(durability: Durability) -> PartitionConfig {
 impl World {
     pub fn new(config: PartitionConfig) -> Self {
         Self::with_disk(config, Disk::default(), 1)
+    }
+
+    /// Segments of 1,000 bytes with durability `os`; `messages_count` messages of `size` bytes each are on disk.
+    pub fn with_small_segments(messages_count: u64, size: usize) -> Self {
+        let mut world = Self::new(PartitionConfig {
+            segment_size_bytes: 1000,
+            ..config(Durability::Os)
+        });
+        for number in 0..messages_count {
+            world.append(&[sent(number, size)]).expect("appended");
+        }
+        world.settle();
+        world
     }
 
     pub fn shuffled(config: PartitionConfig, seed: u64) -> Self {
