@@ -476,6 +476,7 @@ impl Partition {
                     let error = PartitionError::Failed(failure.clone());
                     return respond(out, ticket, Err(error));
                 }
+                self.log.retry_removals();
                 let begun = self.log.delete_segments(count, self.offsets.smallest());
                 self.removals.push(PendingRemoval { ticket, begun });
             }

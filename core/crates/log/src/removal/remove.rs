@@ -180,6 +180,13 @@ impl Log {
         }
     }
 
+    /// Try again to remove files of removed segments whose removal failed.
+    pub fn retry_removals(&mut self) {
+        if self.failure.is_none() || self.is_out_of_space() {
+            self.removals.retry();
+        }
+    }
+
     /// Result of the removals up to `mark`, or the file that could not be removed. None while they are under way.
     pub fn removals_done(&self, mark: u64) -> Option<Result<(), (FileName, StorageError)>> {
         (self.removals.done >= mark).then(|| self.removals.error.map_or(Ok(()), Err))
@@ -209,7 +216,7 @@ impl Log {
                 self.retry_now();
             }
             Err(error) => {
-                // The files stay until the next segment is removed, or are found again at the next start.
+                // The files stay until the next request to remove segments, or are found again at the next start.
                 let first = self.first_offset();
                 self.removals.give_up(file, error, first);
             }

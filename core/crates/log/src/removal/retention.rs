@@ -46,8 +46,9 @@ pub struct Removed {
 
 impl Log {
     /// Apply these bounds from the next [`Log::end_of_turn`] on. Segments with messages beyond `barrier` stay. A
-    /// request replaces the one before.
+    /// request replaces the one before. Removals that failed before are tried again.
     pub fn retain(&mut self, retention: Retention, barrier: Option<Offset>) {
+        self.retry_removals();
         self.retention_request = Some(Box::new(RetentionRequest {
             retention,
             barrier,

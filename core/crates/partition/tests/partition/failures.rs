@@ -1,10 +1,10 @@
 //! Storage failures: the partition becomes read-only with a reason and never acknowledges lost data.
 
 use headrace_buffer::BufferPool;
-use headrace_model::{Durability, Offset};
+use headrace_model::{Durability, Offset, Timestamp};
 use headrace_partition::storage::{FileName, StorageErrorKind, StorageOperation};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request, Response,
+    ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request, Response, Retention,
 };
 
 use crate::support::disk::{Crash, Fault};
@@ -207,6 +207,40 @@ fn removals_after_a_failed_one_leave_no_gap() {
         assert_eq!(
             offsets(&world.poll(PollingStrategy::First, 10)),
             (failures * 2 + 1..6).collect::<Vec<_>>()
+        );
+    }
+}
+
+/// Files that could not be removed are removed by the next request, also if no other segment goes with them.
+#[test]
+fn a_failed_removal_is_repeated_without_another_segment() {
+    for is_asked in [true, false] {
+        let mut world = World::with_small_segments(4, 1000);
+        world.store(ALICE, 0).expect("stored");
+        world.disk.faults.push(Fault::Remove);
+        let answer = world.ask(Request::DeleteSegments { count: 2 });
+        assert!(answer.is_err(), "{answer:?}");
+        let first = FileName::Log(Offset(0));
+        assert!(world.disk.files().contains(&first));
+        if is_asked {
+            world
+                .ask(Request::DeleteSegments { count: 2 })
+                .expect("removed");
+        } else {
+            let keep_all = Retention {
+                expired_before: Timestamp(0),
+                roll_before: Timestamp(0),
+                roll_bytes: u64::MAX,
+            };
+            world.retain(keep_all, false);
+            world.settle();
+        }
+        let files = world.disk.files();
+        assert!(!files.contains(&first), "{files:?}");
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::First, 10)),
+            [1, 2, 3],
+            "what is not read by the consumer stays"
         );
     }
 }
