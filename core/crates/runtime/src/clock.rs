@@ -2,10 +2,13 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use headrace_model::Timestamp;
+use headrace_model::{Level, Timestamp};
 
 /// Nanoseconds of the monotonic clock for each microsecond of time while the wall clock is behind.
 const CATCH_UP_NANOS: u64 = 2_000;
+
+/// Lead over the wall clock that is reported. Smaller steps are common corrections, and are over soon.
+const REPORTED_LEAD_MICROS: u64 = 1_000_000;
 
 /// Follows the system's wall clock. After a step back, time advances at half the speed of the monotonic clock until the
 /// wall clock has caught up: deadlines expire late, but they expire (decision 32).
@@ -16,6 +19,7 @@ pub(crate) struct Clock {
     read_at: Option<Instant>,
     /// Monotonic time that has not made a microsecond yet, in nanoseconds.
     remainder_nanos: u64,
+    is_reported: bool,
 }
 
 impl Clock {
@@ -37,6 +41,26 @@ impl Clock {
     /// Microseconds by which the last time returned was ahead of the wall clock.
     pub(crate) fn lead_micros(&self) -> u64 {
         self.last - self.wall
+    }
+
+    /// Line for the log: one after the wall clock was set back, and one when it has caught up.
+    pub(crate) fn take_notice(&mut self) -> Option<(Level, String)> {
+        let lead_micros = self.lead_micros();
+        if !self.is_reported && lead_micros >= REPORTED_LEAD_MICROS {
+            self.is_reported = true;
+            let message = format!(
+                "the clock was set back by {} s: until it has caught up, time advances at half speed, messages are \
+                 stamped ahead of the clock, and deadlines expire late; a restart ends that at once",
+                lead_micros / 1_000_000
+            );
+            return Some((Level::Warning, message));
+        }
+        if self.is_reported && lead_micros == 0 {
+            self.is_reported = false;
+            let message = "the clock has caught up: time advances at its speed again".to_owned();
+            return Some((Level::Info, message));
+        }
+        None
     }
 
     /// Return the time for readings of both clocks, the wall clock in microseconds since the epoch.
@@ -113,6 +137,26 @@ mod tests {
         assert_eq!(after(2 * HOUR - 2 * SECOND), (HOUR - SECOND, SECOND));
         assert_eq!(after(2 * HOUR + SECOND), (HOUR + SECOND, 0));
         assert_eq!(after(2 * HOUR + 3 * SECOND), (HOUR + 3 * SECOND, 0));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_is_reported_once() {
+        let begin = Instant::now();
+        let mut clock = Clock::default();
+        let mut after = |micros: u64, step: u64| {
+            let at = begin + Duration::from_micros(micros);
+            clock.advance(START + micros - step, at);
+            clock.take_notice()
+        };
+        assert_eq!(after(0, 0), None);
+        assert_eq!(after(SECOND, SECOND), None, "a small correction");
+        let (level, message) = after(2 * SECOND, HOUR).expect("a warning");
+        assert_eq!(level, Level::Warning);
+        assert!(message.contains("set back by 3599 s"), "{message}");
+        assert_eq!(after(2 * HOUR - SECOND, HOUR), None, "still ahead");
+        let (level, _) = after(3 * HOUR, HOUR).expect("an end");
+        assert_eq!(level, Level::Info);
+        assert_eq!(after(3 * HOUR + SECOND, HOUR), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The event loop of one shard thread: completions in, effects out.
 
 mod connecting;
+mod reporting;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -557,32 +558,7 @@ impl Host {
             self.driver.submit(Token::GiveBack.encode(), task);
         }
         self.publish_gauges();
-    }
-
-    fn publish_gauges(&mut self) {
-        let progress = self.shard.progress();
-        self.gauges.publish(
-            progress,
-            self.shard.connections_count(),
-            self.driver.counters(),
-        );
-        let failures = self.shard.failures();
-        let failing = failures.iter().map(|(namespace, _)| *namespace).collect();
-        if failing == self.state.failing {
-            return;
-        }
-        for (namespace, reason) in &failures {
-            if !self.state.failing.contains(namespace) {
-                self.events
-                    .push(Level::Error, format!("partition {namespace}: {reason}"));
-            }
-        }
-        for namespace in self.state.failing.difference(&failing) {
-            let message = format!("partition {namespace} recovered from its failure");
-            self.events.push(Level::Info, message);
-        }
-        self.state.failing = failing;
-        self.gauges.publish_failures(failures);
+        self.report_clock();
     }
 }
 

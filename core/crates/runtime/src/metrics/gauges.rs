@@ -21,6 +21,7 @@ pub(crate) struct ShardGauges {
     enters: AtomicU64,
     operations: AtomicU64,
     inline_sends: AtomicU64,
+    clock_lead_micros: AtomicU64,
     drained: AtomicBool,
     failures: Mutex<Vec<(Namespace, String)>>,
     meter: OnceLock<Arc<Meter>>,
@@ -45,6 +46,8 @@ pub struct ShardReport {
     pub driver_operations: u64,
     /// Sends that one system call finished.
     pub driver_inline_sends: u64,
+    /// Microseconds by which the shard's time is ahead of the wall clock, which was set back.
+    pub clock_lead_micros: u64,
 }
 
 impl ShardGauges {
@@ -66,7 +69,13 @@ impl ShardGauges {
         self.meter.get().map(|meter| &**meter)
     }
 
-    pub(crate) fn publish(&self, progress: Progress, connections: usize, driver: DriverCounters) {
+    pub(crate) fn publish(
+        &self,
+        progress: Progress,
+        connections: usize,
+        driver: DriverCounters,
+        clock_lead_micros: u64,
+    ) {
         self.partitions
             .store(progress.partitions, Ordering::Relaxed);
         self.connections.store(connections, Ordering::Relaxed);
@@ -77,6 +86,8 @@ impl ShardGauges {
         self.operations.store(driver.operations, Ordering::Relaxed);
         self.inline_sends
             .store(driver.inline_sends, Ordering::Relaxed);
+        self.clock_lead_micros
+            .store(clock_lead_micros, Ordering::Relaxed);
         self.recovering
             .store(progress.recovering, Ordering::Release);
     }
@@ -111,6 +122,7 @@ impl ShardGauges {
             driver_enters: self.enters.load(Ordering::Relaxed),
             driver_operations: self.operations.load(Ordering::Relaxed),
             driver_inline_sends: self.inline_sends.load(Ordering::Relaxed),
+            clock_lead_micros: self.clock_lead_micros.load(Ordering::Relaxed),
         }
     }
 }
