@@ -171,13 +171,19 @@ def test_ids(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.C
 def test_messages_that_cannot_be_copied_unchanged(
     spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check that encrypted headers and an empty message end the job, which would lose them. Reports count them."""
-    for topic in ("encrypted", "empty"):
+    """Check that such messages end the job, which would lose a part of them. Reports count them."""
+    reasons = {
+        "encrypted": "its headers cannot be read",
+        "empty": "it is empty",
+        "keys": "it has several headers headrace.key",
+    }
+    for topic in reasons:
         place.topic(topic, 2)
     place.topic("out", 0)
     place.send_with("encrypted", 77, b"x", b"\xff" * 32, 7_000_000)
     send(place, "empty", 0, [b""])
-    for topic, reason in (("encrypted", "its headers cannot be read"), ("empty", "it is empty")):
+    place.send_with("keys", 78, b"x", headers({"headrace.key": "k"}) * 2, 7_000_000)
+    for topic, reason in reasons.items():
         given = arguments(place, topics=topic, within="1h", batch=True)
         assert run(JOB, capsys, [*given, "--report-only"])["counts"]["out"] == 3
         report = run(JOB, capsys, [*given, "--to-topic", "out"], FAILED)

@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from pyspark_headrace.jobs.dead_letter_headers import KEY as KEY_HEADER
 from pyspark_headrace.jobs.dedupe.config import DedupeConfig
 from pyspark_headrace.jobs.records.config import JSON
 from pyspark_headrace.jobs.records.dead_letters import HEADERS
@@ -90,7 +91,16 @@ def written(kept: DataFrame, topic: str) -> DataFrame:
     unreadable = _not_copied(
         "its headers cannot be read, since their producer has encrypted them", "headers IS NOT NULL"
     )
-    parts["headers"] = sql.coalesce(parts["headers"], unreadable.cast(HEADERS))
+    # The sink stores keys in such a header, and refuses rows that have another one.
+    ambiguous = _not_copied(
+        f"it has several headers {KEY_HEADER}, or one whose name is not a text",
+        f"NOT exists(headers, header -> header.key = '{KEY_HEADER}')",
+    )
+    parts["headers"] = (
+        sql.when(parts["headers"].isNull(), unreadable.cast(HEADERS))
+        .when(sql.exists(parts["headers"], lambda header: header["key"] == KEY_HEADER), ambiguous.cast(HEADERS))
+        .otherwise(parts["headers"])
+    )
     return kept.select(sql.lit(topic).alias("topic"), *(column.alias(part) for part, column in parts.items()))
 
 

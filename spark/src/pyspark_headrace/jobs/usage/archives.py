@@ -16,6 +16,7 @@ from pyspark_headrace.jobs.archive_format.errors import ArchiveError
 from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile, PartitionKey
 from pyspark_headrace.jobs.archive_format.reading import batches
 from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.dead_letter_headers import KEY
 from pyspark_headrace.jobs.running.tasks import run_tasks, spread
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS
 from pyspark_headrace.jobs.usage.tally import Counted, Place
@@ -28,7 +29,7 @@ _MESSAGE_BYTES: Final = 64
 """Size of a message header in the log."""
 _PAIR_BYTES: Final = 10
 """Overhead of a user header in addition to key and value: types and lengths."""
-_KEY_BYTES: Final = len("headrace.key") + _PAIR_BYTES
+_KEY_BYTES: Final = len(KEY) + _PAIR_BYTES
 """Overhead of the user header with the message key."""
 _FOREVER_MICROS: Final = 1 << 62
 _LOAD_BYTES: Final = 16 << 20
