@@ -137,6 +137,10 @@ impl Shard {
         let (code, payload_bytes) = match connection.inbox.head() {
             Head::Incomplete => return false,
             Head::TooShort => {
+                // Refusals to a client that does not read them would pile up.
+                if !connection.may_start(0) {
+                    return false;
+                }
                 connection.inbox.consume(REQUEST_HEADER_BYTES);
                 connection.pipeline.announce(0);
                 connection

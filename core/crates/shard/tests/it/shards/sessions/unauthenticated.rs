@@ -67,6 +67,22 @@ fn buffers_stay_small_before_a_login() {
     assert!(world.memory_in_use() - before <= 8 * 4096);
 }
 
+/// Refusals pile up only to a limit if the client does not read them. Nothing more is received from it then.
+#[test]
+fn refusals_that_are_not_read_take_little_memory() {
+    const BYTES: usize = 4 << 20;
+    let mut world = World::new();
+    let link = world.connect(0);
+    world.hold_sends(link);
+    world.request(link, &Command::Ping);
+    // Frames of length 0, each of eight bytes like its refusal.
+    world.write(link, &vec![0; BYTES]);
+    assert!(world.bytes_towards(link) > BYTES / 2);
+    world.release_sends(link);
+    assert_eq!(world.bytes_towards(link), 0);
+    assert_eq!(world.take_back(link).len(), 8 + BYTES);
+}
+
 /// The same limit applies to WebSocket upgrade requests that never end.
 #[test]
 fn a_request_for_an_upgrade_is_small() {
