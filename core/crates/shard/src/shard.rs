@@ -170,7 +170,7 @@ impl Shard {
         self.end_waits(now, effects);
         self.sessions.retry_starved(now);
         self.close_lingering(effects);
-        self.process_deadlines();
+        self.process_deadlines(effects);
         self.end_expired_sessions(effects);
         self.end_unwanted(effects);
         self.report_stale_members(effects);

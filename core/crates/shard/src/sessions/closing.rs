@@ -28,10 +28,11 @@ const LINGER_MICROS: u64 = 1_000_000;
 const TICKET_TIMEOUT_MICROS: u64 = 10_000_000;
 /// Time that a closing WebSocket waits for the answers to requests in flight.
 const CONCLUSION_MICROS: u64 = 1_000_000;
-/// Base time within which a payload with a dedicated buffer must arrive.
-const PAYLOAD_MICROS: u64 = 20_000_000;
-/// Minimum rate of such a payload: each this many bytes add one second to the deadline.
-const PAYLOAD_BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
+/// Base time within which a payload with a dedicated buffer must arrive, and within which the last bytes of a closing
+/// connection must leave.
+const TRANSFER_MICROS: u64 = 20_000_000;
+/// Minimum rate of such a transfer: each this many bytes add one second to the deadline.
+const TRANSFER_BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
 /// Size of the buffer for data that a lingering peer still sends and that is discarded.
 const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
 
@@ -46,10 +47,17 @@ pub(crate) enum DeadlineKind {
     Login,
     /// The payload that has begun has arrived completely.
     Payload,
+    /// The last bytes of a closing connection are sent.
+    Sent,
     /// The catalog is as new as that of the connection's gateway.
     CatalogVersion,
     /// The shard to which the connection is to move has room for it.
     Room,
+}
+
+/// Time that the transfer of this many bytes may take.
+fn transfer_micros(bytes: u64) -> u64 {
+    TRANSFER_MICROS + bytes / TRANSFER_BYTES_PER_SECOND_MIN * 1_000_000
 }
 
 pub(crate) fn client_gone(client: ClientId) -> Effect {
@@ -142,7 +150,7 @@ impl Shard {
     }
 
     /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections.
-    pub(crate) fn process_deadlines(&mut self) {
+    pub(crate) fn process_deadlines(&mut self, effects: &mut Vec<Effect>) {
         let now = self.now;
         while let Some(Reverse((until, key, awaited))) = self.sessions.deadlines.peek().copied()
             && until <= now
@@ -190,6 +198,12 @@ impl Shard {
                         continue;
                     }
                     connection.closing = true;
+                }
+                DeadlineKind::Sent => {
+                    if connection.sending {
+                        self.close(key, effects);
+                        continue;
+                    }
                 }
                 DeadlineKind::Room => {
                     let served = connection.gateway_link.as_deref();
@@ -349,8 +363,7 @@ impl Sessions {
         connection: &mut Connection,
         bytes: usize,
     ) {
-        let micros = PAYLOAD_MICROS + bytes as u64 / PAYLOAD_BYTES_PER_SECOND_MIN * 1_000_000;
-        connection.payload_until = Timestamp(now.0 + micros);
+        connection.payload_until = Timestamp(now.0 + transfer_micros(bytes as u64));
         if !connection.is_payload_awaited {
             connection.is_payload_awaited = true;
             self.add_deadline(
@@ -359,6 +372,18 @@ impl Sessions {
                 DeadlineKind::Payload,
             );
         }
+    }
+
+    /// Set the deadline for the last bytes of a closing connection. Without one, a peer that does not read would keep
+    /// its place for ever.
+    pub(super) fn await_last_send(&mut self, now: Timestamp, key: ConnectionKey) {
+        let Some(connection) = self.get_mut(key).filter(|known| !known.is_end_awaited) else {
+            return;
+        };
+        connection.is_end_awaited = true;
+        let bytes = connection.sending_bytes + connection.pipeline.outgoing_bytes();
+        let until = Timestamp(now.0 + transfer_micros(bytes));
+        self.add_deadline(until, key, DeadlineKind::Sent);
     }
 
     /// End a session, wherever it began, together with its group memberships.

@@ -26,7 +26,7 @@ use crate::{
 /// State of a connection.
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "independent facts: each of the two directions, and two marks"
+    reason = "independent facts: each of the two directions, and marks"
 )]
 pub(crate) struct Connection {
     pub(crate) key: ConnectionKey,
@@ -39,8 +39,12 @@ pub(crate) struct Connection {
     pub(crate) receiving: bool,
     /// True while a send of the host is in flight.
     pub(crate) sending: bool,
+    /// Size of that send.
+    pub(crate) sending_bytes: u64,
     /// True if no more requests are accepted. The connection closes after everything outgoing was sent.
     pub(crate) closing: bool,
+    /// True if the connection has a deadline for its last send.
+    pub(crate) is_end_awaited: bool,
     /// Set once everything was sent. What the peer still sends is discarded until it closes or until this deadline.
     /// Closing at once would reset the connection, and answers not yet received by the peer would be lost.
     pub(crate) lingers_until: Option<Timestamp>,
@@ -78,7 +82,9 @@ impl Connection {
             gateway_link: None,
             receiving: false,
             sending: false,
+            sending_bytes: 0,
             closing: false,
+            is_end_awaited: false,
             lingers_until: None,
             moving_to: None,
             payload_until: Timestamp(0),

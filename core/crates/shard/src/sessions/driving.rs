@@ -222,6 +222,7 @@ impl Shard {
         connection.touched = false;
         if !connection.sending && connection.pipeline.has_outgoing() {
             connection.sending = true;
+            connection.sending_bytes = connection.pipeline.outgoing_bytes();
             let slices = connection.pipeline.take_outgoing();
             effects.push(Effect::Send {
                 connection: key,
@@ -229,7 +230,12 @@ impl Shard {
             });
         }
         if connection.closing {
-            if !connection.sending && connection.has_ended() {
+            if !connection.has_ended() {
+                return;
+            }
+            if connection.sending {
+                self.sessions.await_last_send(self.now, key);
+            } else {
                 self.linger(key, effects);
             }
             return;

@@ -118,6 +118,26 @@ fn unauthenticated_connections_are_closed() {
     assert_eq!(world.ask(known, &Command::GetStreams).status, Status::OK);
 }
 
+/// A connection that is to be closed is also closed if the client does not read what was sent to it.
+#[test]
+fn a_connection_whose_client_does_not_read_is_closed() {
+    let mut world = World::new();
+    let (deaf, slow) = (world.connect(0), world.connect(1));
+    for link in [deaf, slow] {
+        world.hold_sends(link);
+        world.request(link, &Command::Ping);
+    }
+    world.pass(10_000_000);
+    world.pass(19_000_000);
+    for link in [deaf, slow] {
+        assert!(!world.is_finished(link) && !world.is_closed(link));
+    }
+    world.release_sends(slow);
+    assert!(world.is_finished(slow));
+    world.pass(2_000_000);
+    assert!(world.is_closed(deaf) && !world.is_finished(deaf));
+}
+
 /// A connection whose login waits behind many other requests is not closed meanwhile.
 #[test]
 fn a_login_under_way_is_waited_for() {
