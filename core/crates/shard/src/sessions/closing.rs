@@ -149,6 +149,18 @@ impl Shard {
         }
     }
 
+    /// Require a login within the time limit of a client whose session may have ended.
+    pub(crate) fn require_login(&mut self, key: ConnectionKey) {
+        let Some(mut connection) = self.sessions.take(key) else {
+            return;
+        };
+        let is_client = connection.gateway_link.is_none();
+        if is_client && !connection.session.is_authenticated() {
+            self.add_login_deadline(key, &mut connection.session);
+        }
+        self.sessions.put(connection);
+    }
+
     /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections.
     pub(crate) fn process_deadlines(&mut self, effects: &mut Vec<Effect>) {
         let now = self.now;

@@ -81,6 +81,8 @@ impl Shard {
         self.admit(connection);
         // Disconnection requests during the move were seen by neither shard.
         self.sessions.disconnections_seen = 0;
+        // A session that ended while the connection was to move has its deadline on the other shard.
+        self.require_login(key);
         self.review_session(key, effects);
     }
 

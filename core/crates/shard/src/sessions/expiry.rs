@@ -63,6 +63,7 @@ impl Shard {
             session.ticket = None;
             connection.closing |= closes;
             self.sessions.clients.set_user(client, None);
+            self.require_login(key);
         }
         self.sessions.touch(key);
     }

@@ -100,7 +100,7 @@ fn a_session_ends_with_what_it_rests_on() {
     for (name, end) in ends {
         let mut world = world();
         world.credential.token_incarnation = TOKEN;
-        let (idle, waiting) = (world.login(0), world.login(1));
+        let (idle, waiting, back) = (world.login(0), world.login(1), world.login(1));
         world.request(waiting, &wait());
         assert_eq!(world.try_reply(waiting), None, "{name}: it waits");
         assert_eq!(streams(&mut world, idle), Status::OK, "{name}");
@@ -124,6 +124,16 @@ fn a_session_ends_with_what_it_rests_on() {
             Status::UNAUTHENTICATED,
             "{name}: it is over"
         );
+        let login = crate::shards::world::login("secret");
+        assert_eq!(world.ask(back, &login).status, Status::OK, "{name}");
+        world.pass(9_000_000);
+        assert!(!world.is_finished(idle), "{name}: it may log in");
+        world.pass(2_000_000);
+        for link in [idle, waiting] {
+            assert!(world.is_finished(link), "{name}: without a login");
+        }
+        assert!(!world.is_finished(back), "{name}: with another login");
+        assert_eq!(streams(&mut world, back), Status::OK, "{name}");
     }
 }
 
