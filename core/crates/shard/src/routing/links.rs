@@ -284,7 +284,9 @@ impl Links {
 
     /// Run work that is due by time.
     pub(crate) fn tick(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
-        if self.by_peer.is_empty() && self.parked.is_empty() {
+        // A node that has gone leaves no link, but requests that wait for it.
+        let is_waited_for = !self.gatherings.is_empty() || !self.unarmed.is_empty();
+        if self.by_peer.is_empty() && self.parked.is_empty() && !is_waited_for {
             return;
         }
         self.lose_silent(moment, effects);

@@ -31,6 +31,12 @@ pub(super) struct Gatherings {
     under_way: BTreeMap<RequestId, Gathering>,
 }
 
+impl Gatherings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+}
+
 impl Links {
     /// Update the statistics of these partitions, as far as their nodes can be asked.
     pub(crate) fn gather(

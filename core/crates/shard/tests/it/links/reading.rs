@@ -8,7 +8,7 @@ use headrace_wire::{
 
 use crate::links::{
     losses::poll,
-    world::{SILENCE_MICROS, WITHOUT_RIGHTS, World},
+    world::{SILENCE_MICROS, WITHOUT_RIGHTS, World, node_record},
 };
 
 fn wait(partition: u32, micros: u64) -> Command<'static> {
@@ -210,6 +210,27 @@ fn statistics_are_gathered_when_a_client_requests_them() {
         stream: Identifier::Numeric(9),
     });
     assert!(world.ask(client, &missing).payload.is_empty());
+}
+
+/// The only link is gone with the node's former process, whether it was open or not, and nothing else needs another.
+#[test]
+fn statistics_are_not_awaited_from_a_node_that_has_started_anew() {
+    for is_linked in [false, true] {
+        let mut world = World::new(1);
+        let client = world.client();
+        if is_linked {
+            world.send(client, 0, &[b"x"]);
+            assert_eq!(world.reply(client).status, Status::OK);
+        }
+        world.nodes[0].is_mute = true;
+        world.request(client, &Command::GetStreams);
+        assert_eq!(world.try_reply(client), None);
+        world.publish(vec![node_record(1, 2)]);
+        assert!(world.links_to(0).is_empty());
+        world.pass(1_200_000);
+        let reply = world.try_reply(client).map(|reply| reply.status);
+        assert_eq!(reply, Some(Status::OK), "linked: {is_linked}");
+    }
 }
 
 /// A refused request is refused at once: its latency does not reveal that the entity exists.
