@@ -467,7 +467,10 @@ impl WriterThread {
             return false;
         }
         let appends = std::mem::take(&mut self.appends);
-        self.unsynced.fetch_sub(appends, Ordering::AcqRel);
+        // Appends that a failure dropped never become durable: without them this replica must not count as complete.
+        if !self.writer.has_failed {
+            self.unsynced.fetch_sub(appends, Ordering::AcqRel);
+        }
         if self.stops {
             seal_at_the_end(&mut self.writer);
         }

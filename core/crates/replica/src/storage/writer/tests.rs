@@ -100,3 +100,22 @@ fn what_follows_a_failed_append_does_not_happen() {
     let kept = SuperblockFile::read(directory).unwrap().unwrap();
     assert_eq!(kept.superblock, first);
 }
+
+/// A rejoining replica becomes proven once nothing is unsynced.
+#[test]
+fn a_failed_append_stays_unsynced() {
+    let kept = tempfile::tempdir().unwrap();
+    let directory = &DataDirectory::on_disk(kept.path());
+    let first = Superblock::new(7, 1, 1, 0, vec![1], 0);
+    let (mut side, mut apart) = JournalWriter::separate(broken(directory, &first), |_| {});
+    assert!(!side.has_unsynced());
+    for op in 1..=2 {
+        side.submit(JournalJob::Append {
+            token: op,
+            frames: vec![prepare(op)],
+        });
+        assert!(apart.has_jobs());
+        assert!(!apart.step());
+        assert!(side.has_unsynced(), "op {op}");
+    }
+}
