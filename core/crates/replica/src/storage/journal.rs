@@ -13,7 +13,9 @@ use std::{
 use headrace_buffer::Slice;
 use headrace_vsr::{
     frame::{Frame, Intake, PrepareFrame},
-    journal::{BLOCK_BYTES, GroupCommit, HEAD_BYTES, Place, durable_through, encode_seal},
+    journal::{
+        BLOCK_BYTES, GroupCommit, HEAD_BYTES, Place, RecordHeader, durable_through, encode_seal,
+    },
 };
 
 use super::{
@@ -182,15 +184,23 @@ impl Journal {
         self.unsealed
     }
 
-    /// Write a seal, without waiting for the disk. A failure shows at the next append.
+    /// Write a seal without a sync of its own, in a new file if the last one is full. Without space for that file a
+    /// seal is needed still. Any other failure shows at the next append.
     pub(crate) fn seal(&mut self) {
+        let needed = BLOCK_BYTES as u64;
+        if !self.files.is_empty() {
+            if !self.fits(needed) && self.context.disk.is_full() {
+                // The file worker looks for space; another attempt would fill what is left of the disk with zeros.
+                return;
+            }
+            if matches!(self.make_room(needed, self.synced_through + 1), Ok(false)) {
+                return;
+            }
+        }
         self.unsealed = false;
-        let Some(file) = self.files.last() else {
+        let Some(file) = self.files.last().filter(|_| self.fits(needed)) else {
             return;
         };
-        if self.position + BLOCK_BYTES as u64 > file.bytes {
-            return;
-        }
         let seal = encode_seal(self.synced_through, self.log_view);
         if file.file.write_all_at(&seal, self.position).is_ok() {
             self.position += BLOCK_BYTES as u64;
@@ -215,8 +225,11 @@ impl Journal {
     }
 
     /// Forget all records of `from_op` and above. When this returns, a start will not find them, and a seal says that
-    /// they are gone: older heads would vouch for them if a later view began with a longer log.
+    /// they are gone: older heads would vouch for them if a later view began with a longer log. There is a seal in the
+    /// place of every record, because there may be no space for one behind them.
     pub(crate) fn truncate(&mut self, from_op: u64) -> io::Result<()> {
+        self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
+        let seal = RecordHeader::seal(self.synced_through, self.log_view).encode();
         for file in &mut self.files {
             let cut: Vec<Place> = file
                 .places
@@ -228,15 +241,15 @@ impl Journal {
             for place in cut {
                 // The length in a damaged record may exceed its file.
                 let room = usize::try_from(file.bytes - place.offset).unwrap_or(usize::MAX);
-                let bytes = (HEAD_BYTES + place.frame_bytes as usize).min(room);
-                file.file.write_all_at(&vec![0; bytes], place.offset)?;
+                let mut bytes = seal.to_vec();
+                bytes.resize((HEAD_BYTES + place.frame_bytes as usize).min(room), 0);
+                file.file.write_all_at(&bytes, place.offset)?;
             }
             if self.context.sync {
                 file.file.sync_data()?;
             }
         }
         self.index.split_off(&from_op);
-        self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
         self.seal();
         match self.files.last() {
             Some(last) if self.context.sync => last.file.sync_data(),
@@ -285,13 +298,15 @@ impl Journal {
             .max(needed.next_multiple_of(BLOCK_BYTES as u64))
     }
 
+    fn fits(&self, needed: u64) -> bool {
+        self.files
+            .last()
+            .is_some_and(|file| self.position + needed <= file.bytes)
+    }
+
     /// Ensure that a group commit fits the last file. `false`: the disk is full.
     fn make_room(&mut self, needed: u64, op: u64) -> io::Result<bool> {
-        let fits = self
-            .files
-            .last()
-            .is_some_and(|file| self.position + needed <= file.bytes);
-        if !fits && !self.begin_file(needed, op)? {
+        if !self.fits(needed) && !self.begin_file(needed, op)? {
             return Ok(false);
         }
         if self.unlisted {

@@ -345,8 +345,12 @@ impl JournalWriter {
         } = self
             && seal_due_ns.is_some_and(|due_ns| now_ns >= due_ns)
         {
-            *seal_due_ns = None;
             writer.journal.seal();
+            // A seal that finds no space waits for it.
+            *seal_due_ns = writer
+                .journal
+                .wants_seal()
+                .then(|| now_ns + nanoseconds(FULL_RETRY));
         }
     }
 
@@ -406,7 +410,13 @@ impl WriterThread {
                 }
                 thread::sleep(FULL_RETRY);
             } else if self.wants_seal() {
-                match self.jobs.recv_timeout(Duration::from_nanos(SEAL_AFTER_NS)) {
+                // A seal that finds no space waits for it.
+                let idle = if self.writer.disk.is_full() {
+                    FULL_RETRY
+                } else {
+                    Duration::from_nanos(SEAL_AFTER_NS)
+                };
+                match self.jobs.recv_timeout(idle) {
                     Ok(job) => self.begin(job),
                     Err(mpsc::RecvTimeoutError::Timeout) => {
                         self.seal();
@@ -460,9 +470,7 @@ impl WriterThread {
         for event in done {
             (self.report)(Input::Done(event));
         }
-        if was_full != self.writer.disk.is_full() {
-            (self.report)(Input::DiskChanged);
-        }
+        self.report_space(was_full);
         if !self.batch.is_empty() {
             return false;
         }
@@ -492,7 +500,15 @@ impl WriterThread {
 
     /// Write a seal, if there are no jobs.
     pub(crate) fn seal(&mut self) {
+        let was_full = self.writer.disk.is_full();
         self.writer.journal.seal();
+        self.report_space(was_full);
+    }
+
+    fn report_space(&self, was_full: bool) {
+        if was_full != self.writer.disk.is_full() {
+            (self.report)(Input::DiskChanged);
+        }
     }
 }
 

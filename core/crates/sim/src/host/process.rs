@@ -309,6 +309,8 @@ impl Host {
         }
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
+        // A seal may begin a journal file.
+        state.directory.fill(now_ns < state.full_until_ns);
         if let Some(process) = &mut state.process
             && process.wrote_ns + SEAL_AFTER_NS <= now_ns
         {

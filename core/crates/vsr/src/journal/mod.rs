@@ -23,7 +23,8 @@
 //!
 //! Duties of a host: fill a file with zeros before giving it the name of a journal file; overwrite the spans in
 //! [`Scan::erase`], and sync, before any append; append at [`Scan::position`]; write a seal when the journal has been
-//! idle for a moment, without waiting for its sync, and one when it is truncated, with a sync.
+//! idle for a moment, without waiting for its sync, and one when it is truncated, with a sync. If the last file is full,
+//! begin one for the seal.
 
 mod evidence;
 mod head;

@@ -1,7 +1,10 @@
 use std::fs;
 
 use headrace_buffer::Slice;
-use headrace_vsr::frame::{Frame, FrameFlags, Intake, Operation, Origin, Release, area::Prepare};
+use headrace_vsr::{
+    frame::{Frame, FrameFlags, Intake, Operation, Origin, Release, area::Prepare},
+    journal::{BLOCK_BYTES, HEAD_BYTES, Scan},
+};
 
 use super::*;
 use crate::{
@@ -9,8 +12,15 @@ use crate::{
     opening::initial_status,
     storage::{
         directory::DataDirectory,
-        journal::{JournalContext, JournalFile},
+        journal::{JournalContext, JournalFile, name_of, open_file},
+        manifest, scan,
     },
+};
+
+const FILE_BYTES: u64 = 1 << 20;
+const INTAKE: Intake = Intake {
+    cluster: 7,
+    message_size_max: 1 << 20,
 };
 
 fn prepare(op: u64) -> PrepareFrame {
@@ -35,6 +45,36 @@ fn prepare(op: u64) -> PrepareFrame {
     frame.into_prepare().expect("it is one")
 }
 
+fn context(directory: &DataDirectory, disk: &Arc<Disk>) -> JournalContext {
+    JournalContext {
+        directory: directory.clone(),
+        file_bytes: FILE_BYTES,
+        sync: true,
+        intake: INTAKE,
+        disk: Arc::clone(disk),
+        jobs: mpsc::channel().0,
+    }
+}
+
+/// Create a journal whose only file ends with the records of ops 1 to 3, one block each.
+fn full_journal(directory: &DataDirectory, disk: &Arc<Disk>) -> Journal {
+    fs::write(directory.join(&name_of(1)), vec![0; 1 << 20]).unwrap();
+    manifest::write(directory, &[(1, FILE_BYTES)], true).unwrap();
+    let file = open_file(directory, 1, FILE_BYTES, Vec::new()).unwrap();
+    let position = FILE_BYTES - 3 * BLOCK_BYTES as u64;
+    let mut journal = Journal::new(context(directory, disk), vec![file], position, 0, 0);
+    for op in 1..=3 {
+        let written = journal.append(&[&prepare(op)]).unwrap();
+        assert_eq!(written, Some(BLOCK_BYTES as u64));
+    }
+    journal
+}
+
+fn scan_of(directory: &DataDirectory) -> Scan {
+    let superblock = Superblock::new(7, 1, 1, 0, vec![1], 0);
+    scan(directory, &superblock, INTAKE).unwrap().scan
+}
+
 /// Create a writer whose journal file is not writable.
 fn broken(directory: &DataDirectory, superblock: &Superblock) -> Writer {
     let config: ReplicaConfig = serde_json::from_value(serde_json::json!({
@@ -46,23 +86,12 @@ fn broken(directory: &DataDirectory, superblock: &Superblock) -> Writer {
     let file = JournalFile {
         number: 1,
         file: Box::new(fs::File::open(path).unwrap()),
-        bytes: 1 << 20,
+        bytes: FILE_BYTES,
         places: Vec::new(),
     };
     let disk = Arc::new(Disk::default());
-    let context = JournalContext {
-        directory: directory.clone(),
-        file_bytes: 1 << 20,
-        sync: true,
-        intake: Intake {
-            cluster: 7,
-            message_size_max: 1 << 20,
-        },
-        disk: Arc::clone(&disk),
-        jobs: mpsc::channel().0,
-    };
     Writer {
-        journal: Journal::new(context, vec![file], 0, 0, 0),
+        journal: Journal::new(context(directory, &disk), vec![file], 0, 0, 0),
         superblock: SuperblockFile::create(directory, superblock, true).unwrap(),
         shared: Arc::new(Shared::new(initial_status(&config).unwrap())),
         disk,
@@ -118,4 +147,56 @@ fn a_failed_append_stays_unsynced() {
         assert!(!apart.step());
         assert!(side.has_unsynced(), "op {op}");
     }
+}
+
+#[test]
+fn a_full_file_is_sealed_in_the_next_one() {
+    let kept = tempfile::tempdir().unwrap();
+    let directory = &DataDirectory::on_disk(kept.path());
+    let mut journal = full_journal(directory, &Arc::default());
+    journal.seal();
+    assert!(!journal.wants_seal());
+    let path = directory.join(&name_of(1));
+    let mut bytes = fs::read(&path).unwrap();
+    let newest = bytes.len() - BLOCK_BYTES + HEAD_BYTES;
+    bytes[newest] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let scan = scan_of(directory);
+    let entries: Vec<(u64, bool)> = scan
+        .entries
+        .iter()
+        .map(|entry| (entry.op, entry.intact))
+        .collect();
+    assert_eq!(entries, [(1, true), (2, true), (3, false)]);
+    assert_eq!((scan.torn, scan.witnessed), (None, 3));
+}
+
+#[test]
+fn a_seal_of_a_full_file_waits_for_space() {
+    let kept = tempfile::tempdir().unwrap();
+    let directory = &DataDirectory::on_disk(kept.path());
+    let disk = Arc::new(Disk::default());
+    let mut journal = full_journal(directory, &disk);
+    disk.set_full(true);
+    journal.seal();
+    assert!(journal.wants_seal());
+    assert_eq!(journal.file_count(), 1);
+    disk.set_full(false);
+    journal.seal();
+    assert!(!journal.wants_seal());
+    assert_eq!((journal.file_count(), scan_of(directory).witnessed), (2, 3));
+}
+
+#[test]
+fn a_cut_is_sealed_in_a_full_file_without_space_for_another() {
+    let kept = tempfile::tempdir().unwrap();
+    let directory = &DataDirectory::on_disk(kept.path());
+    let disk = Arc::new(Disk::default());
+    let mut journal = full_journal(directory, &disk);
+    disk.set_full(true);
+    journal.truncate(3).unwrap();
+    assert_eq!(journal.file_count(), 1);
+    let scan = scan_of(directory);
+    let ops: Vec<u64> = scan.entries.iter().map(|entry| entry.op).collect();
+    assert_eq!((ops, scan.witnessed), (vec![1, 2], 2));
 }
