@@ -64,6 +64,36 @@ async def test_what_was_not_stored_is_refused_and_can_be_sent_again():
         assert (await again)[0] == 200
 
 
+async def test_after_a_failure_batches_begin_with_one_request():
+    """One request may be the reason; if it is not, all are stored or refused together again."""
+
+    async def waiting(source, session, *numbers):
+        calls = [post(session, b"%d" % number) for number in numbers]
+        while len(source._waiting) < len(numbers):
+            await asyncio.sleep(0)
+        return calls
+
+    async with webhook() as (source, session):
+        calls = await waiting(source, session, 1, 2)
+        assert len((await source.poll()).records) == 2
+        await source.rewind()
+        assert [(await call)[0] for call in calls] == [503, 503]
+        calls = await waiting(source, session, *range(6))
+        for count in (1, 2, 3):
+            assert len((await source.poll()).records) == count
+            await source.commit()
+        assert {(await call)[0] for call in calls} == {200}
+        calls = await waiting(source, session, 1, 2)
+        await source.poll()
+        await source.rewind()
+        assert [(await call)[0] for call in calls] == [503, 503]
+        calls = await waiting(source, session, *range(6))
+        assert len((await source.poll()).records) == 1
+        assert len((await source.poll()).records) == 5
+        await source.commit()
+        assert sorted([(await call)[0] for call in calls]) == [200] * 5 + [503]
+
+
 async def test_too_much_at_once_is_refused():
     async with webhook(max_waiting=1024) as (source, session):
         waiting = [post(session, b'"%s"' % (b"x" * 400)) for _ in range(2)]

@@ -16,6 +16,7 @@ from headrace_connectors.contract import (
     ConnectorError,
     Destination,
     InvalidRecord,
+    Opaque,
     Record,
     Settings,
     Source,
@@ -28,7 +29,14 @@ from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.storing.delivery import Delivery
-from headrace_connectors.storing.failures import FailureClass, LoginFailed, Refused, class_of, translated
+from headrace_connectors.storing.failures import (
+    FailureClass,
+    LoginFailed,
+    Refused,
+    Undelivered,
+    class_of,
+    translated,
+)
 from headrace_connectors.storing.steps import AtLeastOnce, InDoubt
 
 A, B = ("s", "a"), ("s", "b")
@@ -134,6 +142,24 @@ async def test_a_destination_that_is_refused_is_closed_at_once_and_tried_after_a
     now[0], producer.failures = 11.0, {}
     assert await sending.deliver([of(B)]) == 1
     assert table.open_circuits_count == 0
+
+
+@pytest.mark.parametrize("policy", [None, "drop"])
+async def test_records_of_senders_are_not_dropped_while_a_circuit_is_open(policy):
+    """CON-24: a webhook would answer 200 for them; only who chooses to drop them gets that."""
+    producer = Producer(b=errors.PermissionDenied("no permission"))
+    sending, table = delivery(producer, lambda: 0.0, Opaque(), admission={"on_admission_failure": policy})
+    with pytest.raises(Undelivered, match="no permission"):
+        await sending.deliver([of(B)])
+    assert table.open_circuits_count == 1
+    if policy is None:
+        with pytest.raises(Undelivered, match=r"s/b keeps failing and is tried again later: s/b: no permission"):
+            await sending.deliver([of(A), of(B)])
+        assert [name for name, _ in producer.sent] == [B]
+    else:
+        assert await sending.deliver([of(A), of(B)]) == 1
+        assert [name for name, _ in producer.sent] == [B, A]
+    assert await sending.deliver([of(A)]) == 1
 
 
 async def test_a_transient_failure_does_not_open_the_circuit_at_once():

@@ -172,8 +172,8 @@ class Admission(Section):
     """
     on_admission_failure: Literal["error", "drop"] | None = None
     """Treatment of refused and invalid records: they hold up the connector until they are admitted, or they are
-    dropped. Not set: `drop` for sources such as webhooks, whose callers keep what they sent, and `error` for tables and
-    logs of changes, which are read on after a dropped record.
+    dropped. Not set: `error` for tables and logs of changes, which are read on after a dropped record, and `drop` for
+    sources such as webhooks, except that callers are to send again what is for a topic that fails now.
     """
     startup_prewarm_deadline: _Delay = Duration.parse("1 min")
     """Time for creating the destinations that `allow` names, at the start; after it the connector starts without."""

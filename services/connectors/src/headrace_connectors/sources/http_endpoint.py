@@ -70,6 +70,8 @@ class HttpEndpoint(Source):
         self._held_requests = 0
         self._arrived = asyncio.Event()
         self._flight = InFlight[list[_Request]]()
+        # Requests of the next batch, fewer after a failure.
+        self._batch_requests = limits.batch_size
         self._runner: web.AppRunner | None = None
         self._is_closing = False
         self.address: Address | None = None
@@ -144,7 +146,7 @@ class HttpEndpoint(Source):
             self._arrived.clear()
             await self._arrived.wait()
         taken: list[_Request] = []
-        while self._waiting and len(taken) < self._limits.batch_size:
+        while self._waiting and len(taken) < self._batch_requests:
             taken.append(self._waiting.popleft())
         batch = Batch([record for request in taken for record in request.records])
         self._flight.add(batch, taken)
@@ -152,15 +154,21 @@ class HttpEndpoint(Source):
 
     async def commit(self) -> None:
         """Answer the callers."""
-        self._answer(200, self._flight.clear())
+        self._stored_all(self._flight.clear())
 
     async def commit_batch(self, batch: Batch) -> None:
         """Answer the callers of a batch, and of those before it."""
-        self._answer(200, self._flight.committed(batch))
+        self._stored_all(self._flight.committed(batch))
 
     async def rewind(self) -> None:
         """Refuse what could not be stored: its callers send it again."""
-        self._answer(503, self._flight.clear())
+        refused = self._flight.clear()
+        if refused:
+            # One request may be the reason, and must not hold up others for ever: the next one is alone. If that is
+            # refused, too, it may be the server, and all that wait are not to be refused one by one.
+            is_one = sum(map(len, refused)) == 1
+            self._batch_requests = self._limits.batch_size if is_one else 1
+        self._answer(503, refused)
 
     async def close(self) -> None:
         """Refuse what waits, and stop listening."""
@@ -169,6 +177,11 @@ class HttpEndpoint(Source):
         self._waiting.clear()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    def _stored_all(self, batches: Sequence[Sequence[_Request]]) -> None:
+        if batches:
+            self._batch_requests = min(2 * self._batch_requests, self._limits.batch_size)
+        self._answer(200, batches)
 
     def _answer(self, status: int, batches: Iterable[Iterable[_Request]]) -> None:
         for batch in batches:

@@ -25,6 +25,7 @@ from headrace_connectors.runtime.transforming import transformed
 from headrace_connectors.storing.failures import (
     FailureClass,
     Refused,
+    Undelivered,
     class_of,
     is_of_destination,
     translated,
@@ -81,7 +82,7 @@ class Delivery:
         """Return the messages of each topic, which exists.
 
         Raises:
-            Unavailable: A topic cannot be looked up or created.
+            Unavailable: A topic cannot be looked up or created, or its circuit is open and nothing says to drop.
             ConnectorError: Records are invalid or not admitted, and may not be dropped.
         """
         groups = self._grouped(self._prepared(self._readable(records)))
@@ -201,6 +202,11 @@ class Delivery:
             self._counters.refused[refusal.reason] += refusal.records_count
         if refusals and self._on_refusal == "error":
             raise Refused(refusals[0].text)
+        if self._settings.admission.on_admission_failure is None:
+            for refusal in refusals:
+                if refusal.reason == "circuit_open":
+                    # Dropped, it would be answered as stored, and not be sent again when the topic works.
+                    raise Undelivered(refusal.text)
 
     def _encoded(self, records: Sequence[Record]) -> list[Outgoing]:
         messages = []
@@ -237,6 +243,7 @@ def refusal_policy(mode: SourceMode) -> Literal["error", "drop"]:
     """Return what happens to records that are not admitted, if no setting says it.
 
     Logs and tables are read on from the last position: a dropped record would not be read again, so they wait. Behind
-    any other source, senders have the records still, and one of them must not hold up those of others.
+    any other source, senders have to correct such records, and one of them must not hold up those of others. Records
+    for a topic that only fails now are not dropped: these senders send them again.
     """
     return "drop" if isinstance(mode, Opaque) else "error"
