@@ -262,11 +262,18 @@ async def test_changes_refer_to_what_the_file_allows(
     def settings(**given: str) -> dict[str, Any]:
         return hook | {"settings": given}
 
-    for allowed in ({"token": "${TOKEN}"}, {"token": "${PGPASSWORD}"}, {"token_file": str(secrets / "token")}):
+    for allowed in (
+        {"token": "${TOKEN}"},
+        {"token": "${PGPASSWORD}"},
+        {"token_file": str(secrets / "token")},
+        {"token_file": "secrets/token"},
+    ):
         await found.change("sources", "hook", settings(**allowed), ANNA, ANY_STATE, applied)
     with pytest.raises(SettingsError, match="AWS_KEY may not be used over HTTP"):
         found.check("sources", "hook", settings(token="${AWS_KEY}"))
-    for file in (str(tmp_path / "other"), "../other", str(secrets / ".." / "other")):
+    outside = (str(tmp_path / "other"), "../other", str(secrets / ".." / "other"))
+    # These are in the directory by their text alone, and the files that are read are elsewhere.
+    for file in (*outside, "other", "~/x", "~no-such-user/x", "${TOKEN}", str(secrets / "${TOKEN}")):
         with pytest.raises(SettingsError, match="is not in the directory"):
             found.check("sources", "hook", settings(token_file=file))
     # The file allows less at the next start: the connector does not run with what it had.

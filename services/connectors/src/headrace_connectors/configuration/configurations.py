@@ -96,11 +96,12 @@ class Configurations:
         self._clock = clock
         self._is_enabled = settings.enabled
         of_file = (definitions.tables(kind) for kind in ("sources", "sinks", "mappings"))
-        directory = settings.secrets_directory
+        directory, base = settings.secrets_directory, definitions.file.absolute().parent
         self._limits = Limits(
             (*settings.variables, *(name for tables in of_file for name in variables_in(tables))),
-            None if directory is None else definitions.file.absolute().parent / Path(directory).expanduser(),
+            None if directory is None else base / Path(directory).expanduser(),
             settings.plugins,
+            base,
         )
         self._tables: dict[Family, dict[str, tuple[Kind, dict[str, Any]]]] = {
             "connectors": self._tables_of("sources", "sinks"),

@@ -25,6 +25,8 @@ class Limits:
     """Directory of the files that settings `x_file` may name; None: there is none."""
     plugins: Sequence[str] = ()
     """Names of plugins that use the machine of the process."""
+    base: FilePath = FilePath()
+    """Directory of the pipeline file, which relative names of files start at."""
 
     def problems(self, kind: str, key: str, definition: Mapping[str, Any], installed: Plugins) -> list[Problem]:
         """Return a problem for each part of a definition that is not allowed. Nothing of its settings is used."""
@@ -48,7 +50,16 @@ class Limits:
 
     def _has(self, file: str) -> bool:
         directory = self.secrets_directory
-        return directory is not None and (directory / file).resolve().is_relative_to(directory.resolve())
+        if directory is None or _VARIABLE.search(file):
+            # The value of a variable can lead anywhere.
+            return False
+        try:
+            # The same file that is read.
+            found = (self.base / FilePath(file).expanduser()).resolve()
+        except (RuntimeError, ValueError):
+            # There is no such user, or no file can have the name.
+            return False
+        return found.is_relative_to(directory.resolve())
 
     def _plugins(self, kind: str, key: str, definition: Mapping[str, Any], installed: Plugins) -> Iterator[Problem]:
         if kind == "mappings":
