@@ -334,6 +334,21 @@ async def test_a_deletion_that_was_not_made_is_made_up_for(reading, tmp_path):
     assert not log.exists()
 
 
+async def test_another_file_in_the_place_of_a_deleted_one_is_read(reading, tmp_path):
+    """The process was stopped after the deletion, and the state says still that it is to be made."""
+    log = tmp_path / "a.log"
+    log.write_bytes(b"1\n")
+    os.utime(log, (0, 0))
+    one = reading(log, delete_after_read=True, complete_after="1 min")
+    await one.batch(is_stored=False)
+    one.state = (await one.source.poll()).state
+    # As a recycled inode looks: the same inode, and other contents of the same size.
+    log.write_bytes(b"2\n")
+    await one.restart()
+    assert await one.payloads() == ["2"]
+    assert log.exists()
+
+
 async def test_a_trial_reads_at_once_and_deletes_nothing(tmp_path):
     log = tmp_path / "a.log"
     log.write_bytes(b"1\n")

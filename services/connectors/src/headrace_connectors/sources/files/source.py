@@ -229,7 +229,7 @@ class FilesSource(Source):
                 self._open_files.pop(key).close()
 
     def _delete(self) -> None:
-        """Delete files that are stored as a whole; one that has grown since is read on.
+        """Delete files that are stored as a whole; one that has changed since is read on, or as another.
 
         Raises:
             Unavailable: A file cannot be deleted.
@@ -245,7 +245,11 @@ class FilesSource(Source):
                 self._committed.files.remove(entry)
                 self._reader.forget(entry.number)
             else:
-                _log.warning("%s has grown after it was complete: complete_after is too short", entry.path)
+                _log.warning(
+                    "%s has changed after it was complete, and is not deleted: another file is in its place, or "
+                    "complete_after is too short",
+                    entry.path,
+                )
                 entry.is_done = False
 
     def _close(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace_connectors.sources.files.followed import (
     Entry,
     OpenFile,
+    has_read,
     identity,
     is_copy,
     may_become_copy,
@@ -191,16 +192,21 @@ class Tracking:
 
 
 def delete_file(entry: Entry) -> bool:
-    """Delete a file, unless it has grown; return whether it is gone.
+    """Delete a file, unless it has grown, or another one has its place and inode; return whether it is gone.
 
     Raises:
-        OSError: It cannot be deleted.
+        OSError: It cannot be read or deleted.
     """
     status = regular_status(entry.path)
     if status is None or identity(status) != (entry.device, entry.inode):
         return True
-    if status.st_size != entry.offset:
-        return False
+    file = OpenFile(entry.path)
+    try:
+        # An inode is used again when its file is gone, and the new file has not been read.
+        if file.status.st_size != entry.offset or not has_read(file, entry):
+            return False
+    finally:
+        file.close()
     Path(entry.path).unlink()
     return True
 
