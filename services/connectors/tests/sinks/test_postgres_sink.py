@@ -132,6 +132,30 @@ async def test_a_lost_connection_undoes_what_is_not_flushed(sink_of, database):
     assert rows(database) == [(0,)]
 
 
+async def test_a_connection_that_is_lost_at_a_refused_row_undoes_what_is_not_flushed(sink_of, database, monkeypatch):
+    """The return to the savepoint fails then, and psycopg raises the refusal all the same."""
+    connect, made = psycopg.AsyncConnection.connect, []
+
+    async def recorded(*args, **settings):
+        made.append(await connect(*args, **settings))
+        return made[-1]
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", recorded)
+    sink = await sink_of()
+    await sink.write(messages({"id": 0}))
+    with pytest.raises(InvalidRecord):
+        await sink.write(messages({"id": "one"}, first=1))
+    await made[-1].close()
+    with pytest.raises(Unavailable, match="the connection was lost"):
+        await sink.write(messages({"id": 2}, first=2))
+    assert rows(database) == []
+    await sink.write(messages({"id": 0}))
+    await sink.write(messages({"id": 2}, first=2))
+    await sink.flush({PLACE: 3})
+    assert rows(database) == [(0,), (2,)]
+    assert await sink.positions([PLACE]) == {PLACE: 3}
+
+
 async def test_two_sinks_have_offsets_of_their_own(sink_of, database):
     first, second = await sink_of(), await sink_of(offsets_name="second")
     await first.write(messages({"id": 0}))

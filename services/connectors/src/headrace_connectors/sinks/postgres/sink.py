@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import psycopg
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink, Unavailable
 from headrace_connectors.postgresql.connection import Connection, Database, failures
 from headrace_connectors.sinks.postgres.changes import ChangeWriter
 from headrace_connectors.sinks.postgres.offsets import Offsets
@@ -36,6 +36,8 @@ class PostgresSink(Sink):
         self._writer = self._new_writer()
         self._continued: dict[Place, int] = {}
         """Offsets of the partitions that are locked; empty: there is no transaction."""
+        self._begun: Connection | None = None
+        """Connection of the transaction."""
 
     async def open(self) -> None:
         """Connect, create the table with the offsets, and look at the columns.
@@ -116,14 +118,19 @@ class PostgresSink(Sink):
 
     async def _discard(self) -> None:
         self._continued.clear()
+        self._begun = None
         await self._database.close()
 
     async def _locked(self, places: set[Place]) -> Connection:
         """Begin the transaction, if there is none, and lock the offsets of these partitions."""
         connection = await self._database.connection()
+        if self._continued and connection is not self._begun:
+            # A refused row hides that the connection was lost at the return to the savepoint.
+            raise Unavailable("PostgreSQL: the connection was lost, and with it the rows that were not committed")
         with failures("locking offsets"):
             if not self._continued and places:
                 await connection.execute("BEGIN")
+                self._begun = connection
             # In the same order in every process, so that they do not wait for each other.
             for place in sorted(places - set(self._continued)):
                 self._continued[place] = await self._offsets.locked(connection, place)
