@@ -271,6 +271,47 @@ async def test_a_file_that_cannot_be_read_is_left_out_until_it_can_be(reading, t
     assert await one.payloads() == ["3"]
 
 
+async def test_a_directory_that_cannot_be_listed_loses_no_position(reading, tmp_path, monkeypatch):
+    log = tmp_path / "a.log"
+    log.write_bytes(b"1\n")
+    os.utime(log, (0, 0))
+    one = reading(tmp_path / "*.log", complete_after="1 min")
+
+    def refused(path="."):
+        raise PermissionError(13, "Permission denied", path)
+
+    assert await one.payloads() == ["1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refused)
+        # The file is open at first, and complete; after the restart it is not open.
+        assert await one.payloads() == []
+        await one.restart()
+        assert await one.payloads() == []
+    append(log, b"2\n")
+    assert await one.payloads() == ["2"]
+
+
+async def test_a_renamed_file_that_cannot_be_opened_is_read_on_later(reading, tmp_path, monkeypatch):
+    log, renamed = tmp_path / "a.log", tmp_path / "a.old"
+    log.write_bytes(b"1\n")
+    one = reading(tmp_path / "*.log")
+    assert await one.payloads() == ["1"]
+    log.rename(renamed)
+    append(renamed, b"2\n")
+    opened = os.open
+
+    def refused(path, *arguments, **named):
+        if path == str(renamed):
+            raise OSError(24, "Too many open files")
+        return opened(path, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        await one.restart()
+        assert await one.payloads() == []
+    assert await one.payloads() == ["2"]
+
+
 async def test_too_many_files_are_an_error(reading, tmp_path):
     for name in "abc":
         (tmp_path / name).write_bytes(b"1\n")

@@ -135,15 +135,18 @@ def may_become_copy(file: OpenFile, original: OpenFile, entry: Entry) -> bool:
 
 
 def renamed_path(entry: Entry) -> str | None:
-    """Look for a file in its directory by its inode, after it was renamed while nothing looked."""
+    """Look for a file in its directory by its inode, after it was renamed while nothing looked.
+
+    Return the path of the entry if the directory cannot be read: it may have the file.
+    """
     directory = Path(entry.path).parent
     try:
         with os.scandir(directory) as found:
             for one in found:
-                if one.inode() == entry.inode and identity(one.stat()) == (entry.device, entry.inode):
+                if one.inode() == entry.inode and identity(one.stat()) == (entry.device, entry.inode) and one.is_file():
                     return one.path
     except OSError:
-        return None
+        return entry.path
     return None
 
 

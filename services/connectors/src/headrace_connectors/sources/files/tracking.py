@@ -39,6 +39,8 @@ class Tracking:
         self._reader = reader
         self._open_files = open_files
         self._matched: set[tuple[int, int]] = set()
+        # Found under names that no pattern has.
+        self._renamed: set[tuple[int, int]] = set()
         self._refused: set[str] = set()
 
     def look(self, entries: list[Entry], *, at_end: bool) -> bool:
@@ -65,6 +67,7 @@ class Tracking:
             if file is None:
                 continue
             self._matched.add(key)
+            self._renamed.discard(key)
             file.look(time.monotonic())
             entry = by_identity.get(key)
             if entry is not None and self._is_same(file, entry):
@@ -83,7 +86,18 @@ class Tracking:
 
     def is_gone(self, entry: Entry) -> bool:
         """Return whether no path that is read leads to a file any more: it was renamed or deleted."""
-        return (entry.device, entry.inode) not in self._matched
+        key = (entry.device, entry.inode)
+        if key in self._matched:
+            return False
+        if key in self._renamed:
+            return True
+        try:
+            # A directory that cannot be listed now matches nothing, and has the file.
+            return identity(Path(entry.path).stat()) != key
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
 
     def sizes(self) -> dict[tuple[int, int], int]:
         """Return the sizes of the files that there are now, by device and inode."""
@@ -175,10 +189,14 @@ class Tracking:
             if file is None:
                 path = renamed_path(entry)
                 if path == entry.path or not Path(entry.path).parent.is_dir():
-                    # It cannot be opened, or its directory is not there now.
+                    # It cannot be opened, or its directory is not there, or cannot be read now.
                     continue
                 if path is not None:
                     file = self._opened(path, key)
+                    if file is None:
+                        # It cannot be opened now.
+                        continue
+                    self._renamed.add(key)
                     if _is_text(path):
                         entry.path, is_changed = path, True
             else:
