@@ -1,9 +1,11 @@
 """Credit and acknowledgements of consumers over gRPC (GW-6)."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+import headrace_core as core
 from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import address_of
 from headrace_gateway.grpc.delivery.batches import BATCH_BYTES, Pace
@@ -128,3 +130,51 @@ async def test_a_batch_is_outstanding_until_its_own_partition_is_acknowledged(pa
             await conversation.news()
     await member._store_acknowledged(conversation)
     assert (member._outstanding is not None) is is_outstanding
+
+
+class SlowSession:
+    is_reusable = True
+
+    def __init__(self):
+        self.commands = []
+        self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def call(self, code, payload=b""):
+        self.commands.append((code, payload))
+        self.is_asked.set()
+        await self.may_answer.wait()
+        return Response(Status.OK, b"")
+
+
+async def test_an_acknowledgement_right_before_the_end_is_stored():
+    """Regression: one that arrived with the end, while the one before it was stored, was dropped."""
+    subscription = Subscription("s", "t", Consumer("g", is_group=True), auto_commit=False)
+    session = SlowSession()
+    member = Member(session, subscription, 1)
+    member._outstanding = 3, 9
+    conversation = Conversation(v1.Credit())
+    conversation.sent(3)
+
+    async def requests():
+        yield v1.ConsumeRequest(acknowledge=v1.Acknowledge(partition_id=3, offset=5))
+        await session.is_asked.wait()
+        yield v1.ConsumeRequest(acknowledge=v1.Acknowledge(partition_id=3, offset=9))
+        yield v1.ConsumeRequest(finish=v1.ConsumeRequest.Finish())
+
+    async def sent():
+        caller = SimpleNamespace(verify=lambda: None)
+        return [part async for part in member.parts(caller, conversation, None)]
+
+    async with asyncio.timeout(30), conversation.listening(requests()):
+        ending = asyncio.create_task(sent())
+        while not conversation.is_finished:
+            await asyncio.sleep(0)
+        session.may_answer.set()
+        assert await ending == []
+    stored = [
+        core.encode_store_consumer_offset(
+            stream="s", topic="t", consumer="g", is_group=True, partition=3, offset=offset
+        )
+        for offset in (5, 9)
+    ]
+    assert session.commands == [*stored, core.encode_leave_consumer_group(stream="s", topic="t", group="g")]

@@ -60,6 +60,9 @@ class Member:
             async with held.holding(len(payload)):
                 async for part in self._sent(core.decode_polled(payload, names_gap=True), conversation):
                     yield part
+        if self._session.is_reusable:
+            # Acknowledgements may have arrived with the end of the call, while earlier ones were stored.
+            await self._store_acknowledged(conversation)
         await self._leave()
 
     async def _sent(self, polled: core.MessageBatch, conversation: Conversation) -> AsyncGenerator[Part, None]:
