@@ -12,7 +12,10 @@ import pytest
 from tests.apis.http.api import Api, b64, batch, rights
 from tests.apis.http.conftest import Reach
 from tests.apis.push.browser import BINARY, JSON, WAIT_SECONDS, Browser, Refusal, logged_in
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import StartServer
+from tests.server_process import ServerProcess
 
 both = pytest.mark.parametrize("subprotocol", [JSON, BINARY])
 
@@ -221,6 +224,21 @@ async def test_conditions_on_headers(root: Api, subprotocol: str, condition: dic
         assert [message["offset"] for message in event["messages"]] == expected
         assert event["next_offset"] == 6
         await browser.silence(0.05)
+
+
+async def test_a_malformed_header_ends_no_subscription(root: Api, shared_server: ServerProcess) -> None:
+    topic = await root.create_topic("malformed")
+    # A sender over the binary protocol may store a float of one byte.
+    float_of_a_byte = b"\x02" + frames.u32(5) + b"float" + b"\x0e" + frames.u32(1) + b"\0"
+    with RawConnection.as_root(shared_server.address) as connection:
+        connection.send("malformed", "t", 0, b"bad", headers=float_of_a_byte)
+    body = batch(b"good")
+    body["messages"][0]["user_headers"] = [header("float", "float32", bytes.fromhex("0000003f"))]
+    await root.ok("POST", f"{topic}/messages", body)
+    async with logged_in(root) as browser:
+        condition = {"name": "float", "equals": 0.5}
+        await browser.subscribe("malformed", start={"kind": "first"}, filter={"headers": [condition]})
+        assert [message["offset"] for message in await browser.messages(1)] == [1]
 
 
 async def test_what_is_left_out_takes_no_credit(root: Api) -> None:

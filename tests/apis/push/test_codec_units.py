@@ -14,6 +14,7 @@ from headrace_gateway.push.connections.limits import Counted, Pace
 from headrace_gateway.push.feeds.batches import Batch
 from headrace_gateway.push.frames import Epoch, Place, Selection
 from headrace_gateway.push.subscriptions.credit import Credit
+from headrace_gateway.push.subscriptions.filters import _equals
 from tests.property_runs import bounded
 
 JSON_VALUES = st.recursive(
@@ -162,3 +163,24 @@ def test_limits() -> None:
     now[0] += 0.5
     assert [pace.take() for _ in range(6)] == [True] * 5 + [False]
     assert all(Pace(0, lambda: 0.0).take() for _ in range(1000))
+
+
+KINDS = ["raw", "string", "bool", *(f"{sign}{bits}" for sign in ("int", "uint") for bits in (8, 16, 32, 64, 128))]
+
+
+@given(
+    st.sampled_from([*KINDS, "float32", "float64"]),
+    st.binary(min_size=1, max_size=255),
+    st.booleans() | st.integers() | st.floats() | st.text(),
+)
+@bounded(300)
+def test_any_header_can_be_compared(kind: str, value: bytes, wanted: bool | float | str) -> None:
+    assert _equals((kind, value), wanted) in {True, False}
+
+
+def test_floats_of_another_length_equal_no_number() -> None:
+    """Regression: one such message, which any sender can store, closed the connection."""
+    for kind in ("float32", "float64"):
+        assert not _equals((kind, b"\0"), 0.5)
+        assert not _equals((kind, b"\0" * 255), 0)
+    assert _equals(("float32", struct.pack("<f", 0.1)), 0.1)

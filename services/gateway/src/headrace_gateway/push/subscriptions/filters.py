@@ -87,7 +87,8 @@ def _equals(found: Typed, wanted: HeaderValue) -> bool:
                 return struct.unpack(_FLOATS[kind], struct.pack(_FLOATS[kind], wanted)) == struct.unpack(
                     _FLOATS[kind], value
                 )
-            except OverflowError:
+            except (OverflowError, struct.error):
+                # Senders may store a number of any length; such a message matches no value.
                 return False
         case _:
             return False
