@@ -14,7 +14,7 @@ HEADERS: Final = "x-dead-letter-headers"
 """Reason why the headers of the message are missing: `UNREADABLE` or `TOO_LARGE`. Letters with all headers lack it."""
 
 KEY: Final = "headrace.key"
-"""Header with the key of a message. The column `headers` has one only if there are several, or if its name is no text."""
+"""Header with the key of a message. The column `headers` has one if there are several, or if its name is no text."""
 
 OURS: Final = (REASON, TOPIC, PARTITION, OFFSET, HEADERS, KEY)
 """Names of headers that are not kept: a dead letter has its own, and the sink does not write a second key."""

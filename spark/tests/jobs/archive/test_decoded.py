@@ -177,7 +177,7 @@ def test_schemas_as_json(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_parts_that_dead_letters_cannot_keep() -> None:
-    """Check an empty value, headers that are unreadable or too large, the mark of an earlier letter, and a second key."""
+    """Check an empty value, headers that are unreadable or too large, an earlier letter's mark, and a second key."""
     large = [{"key": "k", "value": b"v" * 255}] * 300
     marked = [
         {"key": "k", "value": b"v"},
