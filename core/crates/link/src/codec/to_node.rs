@@ -12,7 +12,7 @@ use headrace_wire::Malformed;
 use super::fields::Fields;
 use super::reader::Reader;
 use super::{DecodeError, begin, finish};
-use crate::{CallHeader, EndWait, Scope, ToNode, WhenReady};
+use crate::{CallHeader, EndWait, RequestId, Scope, ToNode, WhenReady};
 
 const REQUEST: u32 = 11_001;
 const WAIT: u32 = 11_002;
@@ -130,6 +130,17 @@ fn read_header(reader: &mut Reader<'_>) -> Result<CallHeader, Malformed> {
 }
 
 impl ToNode {
+    /// Number of bytes at the beginning of a request's payload that name its call.
+    pub const CALL_BYTES: usize = 8;
+
+    /// Decode the call of a request from the beginning of its payload, to refuse a request that is not received.
+    pub fn call_of(code: u32, beginning: &[u8]) -> Result<RequestId, DecodeError> {
+        if code != REQUEST {
+            return Err(DecodeError::UnknownFrame(code));
+        }
+        (Reader::new(beginning).call()).map_err(|reason| DecodeError::Malformed { code, reason })
+    }
+
     /// Encode the frame. The first slice is newly written; the second one, absent if the messages are small, is the
     /// messages, shared. A clone of the slices can be sent again.
     ///

@@ -251,6 +251,29 @@ fn the_longest_head_is_known() {
     assert_eq!(payload.len() - messages, MESSAGES_HEAD_BYTES_MAX);
 }
 
+/// A node refuses a request that it cannot receive by its first bytes.
+#[test]
+fn a_request_begins_with_its_call() {
+    let call = RequestId(0x0102_0304);
+    let frame = ToNode::Request {
+        header: CallHeader {
+            call,
+            place: place(),
+            member: None,
+            trace: None,
+        },
+        request: Request::Append {
+            batch: Batch::copied(&[9; 100], 2),
+        },
+    };
+    let (code, payload) = split(&frame.encode());
+    let beginning = &payload[..ToNode::CALL_BYTES];
+    assert_eq!(ToNode::call_of(code, beginning), Ok(call));
+    assert!(ToNode::call_of(code, &beginning[1..]).is_err());
+    let (other, payload) = split(&ToNode::CatalogVersion(8).encode());
+    assert!(ToNode::call_of(other, &payload).is_err());
+}
+
 /// A refusal in the Iggy protocol in place of the first frame is recognized by its header.
 #[test]
 fn a_refusal_is_no_frame() {

@@ -74,6 +74,8 @@ pub(crate) struct GatewayLink {
     /// earliest call first. Other calls for these partitions that arrive before have overtaken them.
     not_here: HashMap<Namespace, Refused, FixedState>,
     held: Option<Box<Held>>,
+    /// Bytes to be skipped after the beginning of a batch that never fits into memory; 0 if there is none.
+    oversized_bytes: usize,
     /// Small frames that are ready to be sent.
     queued_frames: Vec<u8>,
     /// True after a protocol violation by the gateway.
@@ -93,6 +95,7 @@ impl GatewayLink {
             watched: HashSet::default(),
             not_here: HashMap::default(),
             held: None,
+            oversized_bytes: 0,
             queued_frames: Vec::new(),
             is_broken: false,
             has_parted: false,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use headrace_catalog::Catalog;
 use headrace_link::{
-    CallHeader, EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, PartitionRef, Refusal, RequestId,
-    Scope, SmallToNode, StatisticsSnapshot, ToGateway, ToNode, WatchedState, WhenReady,
+    CallHeader, EndWait, Membership, PartitionRef, Refusal, RequestId, Scope, SmallToNode,
+    StatisticsSnapshot, ToGateway, ToNode, WatchedState, WhenReady,
 };
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{PartitionError, Request};
@@ -25,6 +25,9 @@ use crate::{
 
 /// Maximum time that a frame waits for the catalog version that its gateway already has.
 const CATCH_UP_MICROS: u64 = 5_000_000;
+
+/// Maximum frame size. Larger frames come from a peer that does not speak this protocol.
+const FRAME_BYTES_MAX: usize = 1 << 30;
 
 /// Current link, taken out of the shard while a frame is processed.
 struct Link<'a> {
@@ -49,6 +52,20 @@ fn addressed_partition(
 impl Link<'_> {
     fn queue(&mut self, frame: ToGateway) {
         self.served.queue(frame, self.pipeline);
+    }
+
+    /// Refuse a batch that never fits into memory. Gateways may have more memory, and the other calls of the link go on.
+    fn refuse_oversized(&mut self, code: u32, beginning: &[u8]) -> bool {
+        let call = ToNode::call_of(code, beginning).ok();
+        let Some(call) = call.filter(|call| !self.served.calls.contains_key(call)) else {
+            self.served.is_broken = true;
+            return false;
+        };
+        self.queue(ToGateway::Answer {
+            call,
+            result: Err(Refusal::Partition(PartitionError::MalformedBatch)),
+        });
+        true
     }
 }
 
@@ -84,6 +101,11 @@ impl Shard {
             return self.take_frame(&mut link, held.frame, Some(held.until), effects);
         }
         if let Some((code, payload)) = inbox.take_large() {
+            let oversized_bytes = core::mem::take(&mut link.served.oversized_bytes);
+            if oversized_bytes > 0 {
+                inbox.discard(oversized_bytes);
+                return link.refuse_oversized(code, &payload);
+            }
             let Ok(frame) = ToNode::decode_owned(code, payload) else {
                 link.served.is_broken = true;
                 return false;
@@ -95,9 +117,7 @@ impl Shard {
             Head::Request {
                 code,
                 payload_bytes,
-            } if payload_bytes <= self.config.send_payload_bytes_max + MESSAGES_HEAD_BYTES_MAX => {
-                (code, payload_bytes)
-            }
+            } if payload_bytes <= FRAME_BYTES_MAX => (code, payload_bytes),
             Head::TooShort | Head::Request { .. } => {
                 link.served.is_broken = true;
                 return false;
@@ -105,7 +125,16 @@ impl Shard {
         };
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
             let place = self.place_of(link.key);
-            let begun = inbox.begin_large(code, payload_bytes, self.memory.shared(), place);
+            let receivable = self.memory.pool().receivable_bytes_max();
+            let wanted_bytes = if payload_bytes <= receivable {
+                payload_bytes
+            } else {
+                ToNode::CALL_BYTES
+            };
+            let begun = inbox.begin_large(code, wanted_bytes, self.memory.shared(), place);
+            if begun.is_ok() {
+                link.served.oversized_bytes = payload_bytes - wanted_bytes;
+            }
             return begun.is_ok() && inbox.is_large_whole();
         }
         let Some(payload) = inbox.payload_mut(payload_bytes) else {

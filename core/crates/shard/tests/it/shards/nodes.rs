@@ -50,14 +50,24 @@ pub fn placed(nodes: &[u32]) -> Change {
 
 /// The node `here` of two, with a topic whose partitions are placed on either.
 pub fn node_here(placement: &[u32]) -> World {
-    let hosting = Hosting::Placed {
-        node: "here".into(),
-    };
-    world(&hosting, placement)
+    world(World::hosting(&placed_here()), placement)
 }
 
-fn world(hosting: &Hosting, placement: &[u32]) -> World {
-    let mut world = World::hosting(hosting);
+/// Such a node with this much memory.
+pub fn node_within(memory_bytes: u64, placement: &[u32]) -> World {
+    world(
+        World::hosting_within(&placed_here(), memory_bytes),
+        placement,
+    )
+}
+
+fn placed_here() -> Hosting {
+    Hosting::Placed {
+        node: "here".into(),
+    }
+}
+
+fn world(mut world: World, placement: &[u32]) -> World {
     world.publish(vec![node(HERE, "here"), node(THERE, "there")]);
     let count = u32::try_from(placement.len()).expect("few");
     let mut world = world.with_topic(count);
@@ -109,7 +119,7 @@ fn what_is_placed_nowhere_is_nowhere() {
 
 #[test]
 fn who_hosts_nothing_opens_nothing() {
-    let mut world = world(&Hosting::Nothing, &[HERE, THERE]);
+    let mut world = world(World::hosting(&Hosting::Nothing), &[HERE, THERE]);
     let link = world.login(0);
     for id in 0..2 {
         let batch = crate::shards::world::batch(&[b"x"]);

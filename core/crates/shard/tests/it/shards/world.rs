@@ -140,6 +140,11 @@ impl World {
         Self::with(hosting, Some(&ticket_key()), None, true)
     }
 
+    /// Such a world whose shards share this much memory.
+    pub fn hosting_within(hosting: &Hosting, memory_bytes: u64) -> Self {
+        Self::with_memory(hosting, Some(&ticket_key()), None, true, memory_bytes)
+    }
+
     /// A world without a key for tickets.
     pub fn without_tickets() -> Self {
         Self::with(&Hosting::Everything, None, None, false)

@@ -1,13 +1,13 @@
 //! Requests of gateways that are answered without waiting.
 
-use headrace_link::{Refusal, RequestId, Scope, StatisticsSnapshot, ToGateway, ToNode};
+use headrace_link::{CallHeader, Refusal, RequestId, Scope, StatisticsSnapshot, ToGateway, ToNode};
 use headrace_model::{Namespace, Offset};
 use headrace_partition::{ConsumerKey, PartitionError, PollingStrategy, Request, Response};
 use headrace_proto::catalog::v1::delta::Change;
 
 use super::peer::{INCARNATION, Peer, place, poll, polled};
 use crate::shards::{
-    nodes::{HERE, THERE, node_here, partition, placed},
+    nodes::{HERE, THERE, node_here, node_within, partition, placed},
     world::World,
 };
 
@@ -98,6 +98,64 @@ fn large_batches_and_answers_come_whole() {
         rest = behind;
     }
     assert_eq!(rest, []);
+}
+
+/// The limit for clients with a ticket is none for gateways, which have one of their own for their clients.
+#[test]
+fn gateways_send_more_than_clients_may() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    world.storage_held = true;
+    let small = peer.append(&mut world, place(namespace), &[b"1"]);
+    let payload = vec![7; 1_000_000];
+    let large = peer.append(&mut world, place(namespace), &[&payload[..]; 5]);
+    world.release_storage();
+    let heard = peer.hear(&mut world);
+    assert_eq!(heard.len(), 2);
+    assert!(answer(&heard[..1], small).is_ok());
+    assert!(answer(&heard[1..], large).is_ok());
+    assert!(!world.is_closed(peer.link));
+}
+
+/// A gateway may have more memory than its node. The other requests on the link are those of all its clients.
+#[test]
+fn a_batch_that_never_fits_into_memory_is_refused_alone() {
+    let namespace = partition(0);
+    let mut world = node_within(8 << 20, &[HERE]);
+    let mut peer = Peer::to(&mut world, namespace);
+    world.storage_held = true;
+    let before = peer.append(&mut world, place(namespace), &[b"1"]);
+    let call = peer.call();
+    let payload = vec![7; 1_000_000];
+    let frame = ToNode::Request {
+        header: CallHeader {
+            call,
+            place: place(namespace),
+            member: None,
+            trace: None,
+        },
+        request: Request::Append {
+            batch: super::peer::messages(&[&payload[..]; 5]),
+        },
+    };
+    let bytes: Vec<u8> = (frame.encode().iter())
+        .flat_map(|slice| slice.to_vec())
+        .collect();
+    // The header, parts of the call, and parts of the messages arrive one after the other.
+    for piece in [0..8, 8..11, 11..20, 20..2_000_000, 2_000_000..bytes.len()] {
+        assert_eq!(peer.hear(&mut world), []);
+        world.write(peer.link, &bytes[piece.clone()]);
+        if piece.contains(&15) {
+            let refused = Err(Refusal::Partition(PartitionError::MalformedBatch));
+            assert_eq!(answer(&peer.hear(&mut world), call), refused);
+        }
+    }
+    assert_eq!(world.bytes_towards(peer.link), 0);
+    world.release_storage();
+    assert!(answer(&peer.hear(&mut world), before).is_ok());
+    let behind = peer.append(&mut world, place(namespace), &[b"2"]);
+    assert!(answer(&peer.hear(&mut world), behind).is_ok());
+    assert!(!world.is_closed(peer.link));
 }
 
 /// Requests of many clients share a link: a slow one does not delay the others.
