@@ -97,6 +97,11 @@ def exactly_once(server, save, stored=NOTHING):
     return ExactlyOnce(stored, server, server, server, save, name="connector-a", lifetime=timedelta(days=1))
 
 
+async def stored(storing, number):
+    batch = Batch([Record(number)], b"%d" % number)
+    await storing.settle(batch, await storing.send(batch))
+
+
 @pytest.mark.parametrize("step", ["save", "commit"])
 async def test_held_records_are_read_again_when_they_do_not_count(step):
     server = Server()
@@ -130,10 +135,6 @@ async def test_a_start_whose_answers_are_lost_goes_on(is_killed):
             raise failures.pop()
         states.append(state)
 
-    async def stored(storing, number):
-        batch = Batch([Record(number)], b"%d" % number)
-        await storing.settle(batch, await storing.send(batch))
-
     first = exactly_once(server, save)
     await stored(first, 1)
     await first.rest()
@@ -151,6 +152,30 @@ async def test_a_start_whose_answers_are_lost_goes_on(is_killed):
     with pytest.raises(Fenced):
         await stored(first, 3)
     assert server.committed == [1, 2]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_state_that_is_not_saved_at_the_start_is_not_gone_back_behind(count):
+    """The process was killed after a commit; the next one cannot save at first that it counts."""
+    server, states, results = Server(), [], []
+
+    async def save(state):
+        if results and (failure := results.pop(0)) is not None:
+            raise failure
+        states.append(state)
+
+    first = exactly_once(server, save)
+    for number in range(count):
+        await stored(first, number + 1)
+    second = exactly_once(server, save, Stored.decode(states[-1]))
+    # Before it can count, a batch that is not the first one is saved with its new writer.
+    results[:] = [None] * (count - 1) + [Unavailable("no answer")]
+    with pytest.raises(Unavailable):
+        await second.recover()
+    assert not results
+    assert await second.recover() == b"%d" % count
+    await stored(second, count + 1)
+    assert server.committed == list(range(1, count + 2))
 
 
 @pytest.mark.parametrize("state", [None, b"2"])

@@ -266,8 +266,13 @@ class ExactlyOnce:
         self._open, self._is_in_doubt = pending, False
 
     async def _settled(self, state: bytes | None) -> None:
-        self._progress.pending = None
-        await self._save(Stored(state, self._progress.encode()).encode())
+        pending, self._progress.pending = self._progress.pending, None
+        try:
+            await self._save(Stored(state, self._progress.encode()).encode())
+        except BaseException:
+            # A recovery that is repeated would take the state of before for that of the last batch that counts.
+            self._progress.pending = pending
+            raise
         self._state = state
         self._is_behind = False
 
