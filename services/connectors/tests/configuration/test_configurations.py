@@ -371,6 +371,12 @@ async def test_mappings_have_versions_too(configurations: Callable[..., Configur
         ("sinks", {"plugin": "parquet", "stream": "s", "topic": "t", "settings": {"path": "/etc"}}, "plugin"),
         ("sinks", {"plugin": "delta", "stream": "s", "topic": "t", "settings": {"path": "/etc/x"}}, "plugin"),
         ("sinks", {"plugin": "sqlite", "stream": "s", "topic": "t", "settings": {"path": "/etc/x"}}, "plugin"),
+        (
+            "sources",
+            definition() | {"codec": "protobuf", "codec_settings": {"message": "m", "module": "this"}},
+            "codec",
+        ),
+        ("sources", definition() | {"codec": "avro", "codec_settings": {}}, "codec"),
     ],
 )
 async def test_a_change_runs_no_code_and_uses_no_files(

@@ -43,6 +43,7 @@ class AvroCodec(Codec):
     """Avro, each message by itself and without its schema."""
 
     settings_type: ClassVar[type[Settings]] = AvroSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: AvroSettings) -> None:
         """Load the schema."""

@@ -78,6 +78,7 @@ class ProtobufCodec(Codec):
     """Protocol Buffers. Payloads have the form of their mapping to JSON: int64 is text, bytes are in base64."""
 
     settings_type: ClassVar[type[Settings]] = ProtobufSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: ProtobufSettings) -> None:
         """Load the schema."""

@@ -439,7 +439,7 @@ class ConfigurationSettings(Section):
     """Directory of the files that changes may name as `x_file`; not set: none."""
     plugins: tuple[str, ...] = ()
     """Names of plugins that changes may use although they run code or use files of the machine, such as `python`,
-    `files`, `parquet`, `sqlite` and `delta`. All others are allowed.
+    `files`, `parquet`, `sqlite`, `delta`, and the codecs `protobuf` and `avro`. All others are allowed.
     """
 
 
