@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from headrace_gateway.catalog.topic_index import Unavailable
 from headrace_gateway.catalog.view import CatalogView
 from headrace_gateway.ports import TopicPlaces
-from headrace_gateway.service.metrics import ClusterCollector
+from headrace_gateway.service.metrics import NodesCollector
 from headrace_metadata.applied_state import AppliedState
 from headrace_metadata.state_machine import StateMachine
 from headrace_proto.catalog.v1 import (
@@ -114,7 +114,7 @@ def test_partitions_on_silent_nodes_are_named() -> None:
     )
     assert view.unavailable() == [Unavailable("one", "shop", "orders", (0, 2))]
     registry = CollectorRegistry()
-    registry.register(ClusterCollector(cast("Any", Following(view)), cast("Any", Sent()), lambda: None))
+    registry.register(NodesCollector(cast("Any", Following(view))))
     text = generate_latest(registry).decode()
     prefix = "headrace_gateway_"
     assert f'{prefix}unavailable_partitions{{node="one",stream="shop",topic="orders"}} 2.0' in text
@@ -133,14 +133,6 @@ class Following:
     """The part of the catalog that metrics read."""
 
     view: CatalogView
-    age_seconds: float = 0.0
-
-
-@dataclass
-class Sent:
-    """The part of the sessions that metrics read."""
-
-    repeats: int = 0
 
 
 def answers(asked: Any) -> dict[str, Any]:

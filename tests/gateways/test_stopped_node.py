@@ -29,6 +29,7 @@ SECONDS = 60.0
 # Longer than a pause of the node that stays.
 LEASE: Settings = {"node.lease": "10 s"}
 WAITS: Settings = {"links.unsent_timeout": "2 s"}
+OPEN_METRICS: Settings = {"http.metrics.login_required": False}
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         nodes=2,
         gateways=1,
         node_settings={**NODE, **LEASE},
-        gateway_settings={**GATEWAY, **WAITS},
+        gateway_settings={**GATEWAY, **WAITS, **OPEN_METRICS},
     ) as running:
         yield running
 
@@ -91,6 +92,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
     health = await root("GET", "/health")
     said = f"ready; 1 of 2 partition nodes are silent, with {len(lost)} partitions"
     assert (health.status, health.body.decode()) == (200, said)
+    await check_metrics(root, len(lost))
     nodes = (await root.ok("GET", "/cluster"))["nodes"]
     # In the order of their registration.
     assert sorted((node["name"], node["state"], node["partitions_count"]) for node in nodes) == [
@@ -116,6 +118,20 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
     await eventually("everything is served again", is_back)
     assert (await root.ok("GET", f"{topic}/messages?partition_id={number}&kind=first"))["count"] == 1
     assert (await root("GET", "/health")).body == b"ready"
+
+
+async def check_metrics(root: Api, lost_count: int) -> None:
+    """The metrics name the node and the topic, but not without a token."""
+    unavailable = (
+        f'headrace_gateway_unavailable_partitions{{node="node-2",stream="shop",topic="orders"}} {lost_count}.0'
+    )
+    text = (await root("GET", "/metrics")).body.decode()
+    assert unavailable in text
+    assert 'headrace_gateway_node_heard{node="node-2"} 0.0' in text
+    answer = await Api(root.session, root.url)("GET", "/metrics")
+    assert answer.status == 200
+    assert "headrace_gateway_ready 1.0" in answer.body.decode()
+    assert not [name for name in ("shop", "node-2") if name in answer.body.decode()]
 
 
 def check_others(cluster: Cluster, token: str, number: int, text: str) -> None:

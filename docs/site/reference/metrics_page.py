@@ -21,7 +21,7 @@ from tables import cell, code
 import headrace_core
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.push.metrics import PushMetrics
-from headrace_gateway.service.metrics import ClusterCollector
+from headrace_gateway.service.metrics import ClusterCollector, NodesCollector
 from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings, StateSettings
 from headrace_metadata.metrics import Metrics as ReplicaMetrics
 from headrace_metadata.native import ReplicaDescription
@@ -82,7 +82,8 @@ def gateway() -> set[Family]:
     view = SimpleNamespace(version=0, nodes=lambda: (), unavailable=lambda: ())
     catalog: Any = SimpleNamespace(view=view, age_seconds=0.0)
     sessions: Any = SimpleNamespace(repeats=0)
-    return set(families(ClusterCollector(catalog, sessions, lambda: None)))
+    collectors = (ClusterCollector(catalog, sessions, lambda: None), NodesCollector(catalog))
+    return {found for collector in collectors for found in families(collector)}
 
 
 def partition_node() -> set[Family]:

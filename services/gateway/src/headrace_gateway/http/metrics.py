@@ -25,16 +25,20 @@ _COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "u
 class Metrics:
     """Counts requests, and collects all other metrics on demand."""
 
-    def __init__(self, sessions: Sessions, lags: GroupLags, collectors: Sequence[Collector]) -> None:
+    def __init__(
+        self, sessions: Sessions, lags: GroupLags, collectors: Sequence[Collector], named: Sequence[Collector]
+    ) -> None:
         """Start with zero.
 
         Args:
             sessions: Sessions with the node.
             lags: Lag of consumer groups.
             collectors: Metrics of other parts of the process.
+            named: Metrics with names of nodes, streams and topics.
         """
         self._sessions = sessions
         self._lags = lags
+        self._named = named
         self._registry = registry(*collectors)
         self._requests = Counter("http_requests", "Total number of HTTP requests.", registry=self._registry)
         self._durations = Histogram(
@@ -73,14 +77,14 @@ class Metrics:
 
         Args:
             accept: Header `Accept`.
-            with_names: Include metrics that name streams, topics and groups.
+            with_names: Include metrics that name nodes, streams, topics and groups.
             with_partitions: Include their metrics by partition.
         """
         await self._count()
         everything: Collector = self._registry
         if with_names:
             await self._lags.refresh()
-            everything = _Everything(self._registry, self._lags, with_partitions=with_partitions)
+            everything = _Everything(self._registry, self._named, self._lags, with_partitions=with_partitions)
         encode, content_type = _encoder(accept)
         if content_type.startswith("application/openmetrics-text"):
             return encode(everything), content_type
@@ -110,11 +114,16 @@ def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
 class _Everything(Collector):
     """The metrics of one answer, according to the options of the request."""
 
-    def __init__(self, registry: CollectorRegistry, lags: GroupLags, *, with_partitions: bool) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, named: Sequence[Collector], lags: GroupLags, *, with_partitions: bool
+    ) -> None:
         self._registry = registry
+        self._named = named
         self._lags = lags
         self._with_partitions = with_partitions
 
     def collect(self) -> Iterator[Metric]:
         yield from self._registry.collect()
+        for collector in self._named:
+            yield from collector.collect()
         yield from self._lags.families(with_partitions=self._with_partitions)

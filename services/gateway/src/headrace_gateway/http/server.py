@@ -80,6 +80,7 @@ async def serving(
     cluster: ReadClusterState,
     member_ids: Callable[[int], Mapping[GroupPath, int]],
     collectors: Sequence[Collector] = (),
+    named: Sequence[Collector] = (),
     tracing: Tracing | None = None,
     supervision: Supervision = UNSUPERVISED,
     proxies: Proxies = NONE,
@@ -99,6 +100,7 @@ async def serving(
         cluster: Returns the state of the cluster.
         member_ids: Returns the ids of a connection as a member of consumer groups.
         collectors: Metrics of other parts of the process.
+        named: Metrics with names, only for those who may read the server.
         tracing: Creates spans of requests, if enabled.
         supervision: Access for supervisors that are not users.
         proxies: Trusted proxies, which forward the address of their clients.
@@ -126,7 +128,7 @@ async def serving(
     )
     history = StatisticsHistory(sessions, wall_clock_micros)
     waits = Waits(sessions, count_max=config.max_waits)
-    metrics = Metrics(sessions, lags, collectors)
+    metrics = Metrics(sessions, lags, collectors, named)
     push = Push(push_config, sessions=sessions, tokens=tokens, logins=logins, clock=wall_clock_micros)
     metrics.register(push.metrics)
     if logins.audit is not None:

@@ -95,6 +95,7 @@ class Listeners(Generic[ConfigT, NativeT]):
         cluster: ReadClusterState,
         release: str,
         collectors: Sequence[Collector] = (),
+        named: Sequence[Collector] = (),
         supervision: Supervision = UNSUPERVISED,
     ) -> AsyncIterator[Opened[ConfigT]]:
         """Accept clients for the duration of an ``async with`` block; the node is already listening.
@@ -109,6 +110,7 @@ class Listeners(Generic[ConfigT, NativeT]):
             cluster: Returns the state of the cluster.
             release: Version of the server.
             collectors: Metrics of other parts of the process.
+            named: Metrics with names, only for those who may read the server.
             supervision: Access for supervisors that are not users.
 
         Raises:
@@ -162,6 +164,7 @@ class Listeners(Generic[ConfigT, NativeT]):
                         NodeCollector(lambda: node.statistics() | {"listeners": self.edge.statistics()}),
                         *collectors,
                     ),
+                    named=named,
                     tracing=tracing,
                     supervision=supervision,
                     proxies=proxies,

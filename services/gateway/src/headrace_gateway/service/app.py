@@ -27,7 +27,7 @@ from headrace_gateway.listeners.startup import Listeners, taken
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.service.cluster_state import RemoteClusterState
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
-from headrace_gateway.service.metrics import ClusterCollector
+from headrace_gateway.service.metrics import ClusterCollector, NodesCollector
 from headrace_gateway.service.remote_metadata import (
     ClusterRevocations,
     RemoteCredentials,
@@ -187,6 +187,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
             cluster=cluster.read,
             release=RELEASE,
             collectors=(ClusterCollector(catalog, sessions, readiness.unready),),
+            named=(NodesCollector(catalog),),
             supervision=_supervision(config, readiness),
         )
         listener = await stack.enter_async_context(opened)

@@ -40,14 +40,21 @@ class ClusterCollector(Collector):
             "Time since the catalog was last known to be current.",
             value=age_seconds if math.isfinite(age_seconds) else math.nan,
         )
-        yield from self._nodes()
         yield CounterMetricFamily(
             f"{_PREFIX}commands_repeated",
             "Commands sent again although an earlier attempt may have been applied.",
             value=self._sessions.repeats,
         )
 
-    def _nodes(self) -> Iterator[Metric]:
+
+class NodesCollector(Collector):
+    """Partition nodes without contact, and the topics on them: by name, so only for those who may read the server."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the current values."""
         view = self._catalog.view
         heard = GaugeMetricFamily(
             f"{_PREFIX}node_heard", "1 if the cluster has contact with the partition node.", labels=["node"]
