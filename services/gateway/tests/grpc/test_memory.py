@@ -41,6 +41,20 @@ async def test_what_is_given_back_is_for_those_who_wait():
     assert pool.used_bytes == 0
 
 
+async def test_tasks_of_one_call_may_wait_together():
+    """Regression: the sum was read before the wait, so that all but one of them was never given back."""
+    pool = Pool(100)
+    async with pool.held_by("ann") as ann, pool.held_by("bob") as bob, pool.held_by("carl") as carl:
+        await ann.grow(50)
+        await bob.grow(50)
+        waiting = asyncio.gather(carl.grow(10), carl.grow(20))
+        await asyncio.sleep(0.01)
+        ann.shrink(0)
+        await asyncio.wait_for(waiting, 2)
+        assert pool.used_bytes == 80
+    assert pool.used_bytes == 0
+
+
 async def test_what_is_larger_than_a_share_counts_as_one():
     """Otherwise the request would wait forever, or would be refused although all memory is free."""
     pool = Pool(100)

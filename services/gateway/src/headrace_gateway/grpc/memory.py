@@ -114,10 +114,12 @@ class Held:
         """
         try:
             async with asyncio.timeout(timeout_seconds):
-                self._size_bytes += await self._pool.take(self._user, size_bytes)
+                taken_bytes = await self._pool.take(self._user, size_bytes)
         except TimeoutError:
             reason = "the memory budget is in use by other calls"
             raise Refused(Status.TOO_MANY_WAITS, reason, retry_after_seconds=_RETRY_SECONDS) from None
+        # Added after the wait, as other tasks of the call may have changed the sum meanwhile.
+        self._size_bytes += taken_bytes
 
     def shrink(self, size_bytes: int) -> None:
         """Release everything beyond this number of bytes."""
