@@ -36,6 +36,18 @@ def test_a_user_at_an_address(limits):
     assert limits.refused_for_micros("bob", HERE, 0) == 0, "others may here"
 
 
+def test_a_clock_that_is_set_back_keeps_no_user_out(limits):
+    """Regression: the user was refused until the clock had caught up."""
+    now, day = 10 * 86_400 * SECOND, 86_400 * SECOND
+    fail(limits, "ann", HERE, now, 3)
+    assert limits.refused_for_micros("ann", HERE, now - day) == 6 * SECOND
+    assert limits.refused_for_micros("ann", HERE, now - day + 6 * SECOND) == 0
+    for _ in range(100):
+        limits.token_failed(HERE, now)
+    assert limits.token_refused_for_micros(HERE, now - day) > 0
+    assert limits.token_refused_for_micros(HERE, now - day + 60 * SECOND) == 0
+
+
 def test_an_address(limits):
     for number in range(30):
         assert limits.refused_for_micros(f"user-{number}", HERE, 0) == 0

@@ -5,7 +5,7 @@ import pytest
 
 from headrace_gateway.access.access_tokens import AccessTokens, digest_of
 from headrace_gateway.access.token_config import JwtConfig
-from headrace_gateway.access.tokens import InvalidToken, Tokens, TooManyRevocations
+from headrace_gateway.access.tokens import InvalidToken, Tokens, TooManyRevocations, _Pace
 from headrace_settings import Secret
 
 NOW = 1_700_000_000
@@ -235,3 +235,14 @@ async def test_what_is_remembered_of_one_user_is_bounded(gateway, metadata, revo
     other = tokens.check(tokens.issue(6, 1).text)
     assert await tokens.revoke(other)
     assert not await tokens.revoke(other), "once more costs nothing"
+
+
+def test_a_clock_that_is_set_back_refuses_no_revocations_for_long():
+    """Regression: they were refused until the clock had caught up."""
+    pace = _Pace(1)
+    for _ in range(100):
+        pace.take(5, NOW + 86_400)
+    with pytest.raises(TooManyRevocations) as refused:
+        pace.take(5, NOW)
+    assert refused.value.retry_after_seconds == pytest.approx(1)
+    pace.take(5, NOW + 1)

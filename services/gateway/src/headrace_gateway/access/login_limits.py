@@ -144,8 +144,9 @@ class LoginLimits:
         bucket = self._buckets.get(key)
         if bucket is None:
             return 0.0
-        # A clock that was set back does not leak the buckets.
-        leaked = max(0, now_micros - bucket.at_micros) / self._interval_micros
+        # A clock that was set back leaks nothing, but the bucket goes on to leak from the new time.
+        bucket.at_micros = min(bucket.at_micros, now_micros)
+        leaked = (now_micros - bucket.at_micros) / self._interval_micros
         # Wide buckets leak proportionally faster.
         is_narrow = key.username is not None and key.host is not None
         return max(0.0, bucket.level - leaked * (1 if is_narrow else _WIDE))

@@ -296,6 +296,9 @@ class _Pace:
         Raises:
             TooManyRevocations: There were too many.
         """
+        if self._over_at.get(user_id, now) > now + _BURST_SECONDS:
+            # The clock was set back: continue at the new time, with a burst that is used up.
+            self._over_at[user_id] = now + _BURST_SECONDS
         over_at = max(self._over_at.get(user_id, now), now) + self._interval_seconds
         excess_seconds = over_at - now - _BURST_SECONDS
         # Sums of small intervals are a little off.
