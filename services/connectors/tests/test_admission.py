@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from headrace.sdk.errors import DeadlineExceeded, PermissionDenied
 from headrace_connectors.admission.table import AdmissionTable, NotCreated
 from headrace_connectors.contract import Destination, Record
 from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker
@@ -129,6 +130,35 @@ async def test_an_open_circuit_refuses_one_destination_only():
     admission.succeeded(("s", "a"), 5)
     assert [one["circuit"] for one in admission.documents()] == ["closed", "closed"]
     assert admission.documents()[0]["messages_count"] == 5
+
+
+async def test_a_destination_that_may_not_be_looked_up_is_refused_alone():
+    """CON-8: the first batch fails with it, and later ones do not; its place is free again when another needs it."""
+    clock = Clock()
+    server = Server(failures={("s", "a"): PermissionDenied("no permission")})
+    admission = table(server, clock, breaker={"cool_down": "30 s"}, max_destinations=2)
+    both = groups(("s", "a"), ("s", "b"))
+    with pytest.raises(PermissionDenied):
+        await admission.admit(both)
+    admitted, refused = await admission.admit(both)
+    assert (set(admitted), refused[0].reason) == ({("s", "b")}, "circuit_open")
+    assert "s/a: no permission; permit it to the user that [server] names" in refused[0].text
+    _, refused = await admission.admit(groups(("s", "c")))
+    assert refused[0].reason == "cap"
+    clock.now = 30.0
+    admitted, refused = await admission.admit(groups(("s", "b"), ("s", "c")))
+    assert (set(admitted), refused) == ({("s", "b"), ("s", "c")}, [])
+    assert server.created == [("s", "b"), ("s", "c")]
+
+
+async def test_a_look_up_that_fails_for_now_opens_no_circuit():
+    server = Server(failures={("s", "a"): DeadlineExceeded("late")})
+    admission = table(server, breaker={"failure_threshold": 1})
+    with pytest.raises(DeadlineExceeded):
+        await admission.admit(groups(("s", "a")))
+    server.failures.clear()
+    admitted, refused = await admission.admit(groups(("s", "a")))
+    assert (set(admitted), refused) == ({("s", "a")}, [])
 
 
 async def test_named_destinations_are_created_at_the_start():

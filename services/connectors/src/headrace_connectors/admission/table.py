@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.breaker import Breaker, BreakerState
 from headrace_connectors.contract import Record
 from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker
+from headrace_connectors.storing.failures import FailureClass, class_of, translated
 
 Name = tuple[str, str]
 """Stream and topic."""
@@ -36,6 +38,10 @@ class AdmittedDestination:
     breaker: Breaker
     partitions_count: int | None = None
     """Number of partitions; None: the topic is not known to exist yet."""
+    was_found: bool = False
+    """True if the topic was known to exist at any time."""
+    lookups_count: int = 0
+    """Number of batches that wait for the topic to be looked up or created."""
     last_error: str | None = None
     messages_count: int = 0
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -123,6 +129,8 @@ class AdmissionTable:
         admitted: dict[Name, list[Record]] = {}
         refused: list[Refusal] = []
         unready: list[AdmittedDestination] = []
+        if len(self._admitted) + len(groups) > self._settings.max_destinations:
+            self._make_room()
         for name, records in groups.items():
             refusal = self._refusal(name, len(records))
             if refusal is not None:
@@ -131,8 +139,13 @@ class AdmissionTable:
             entry = self._entry(name)
             admitted[name] = list(records)
             if entry.partitions_count is None:
+                entry.lookups_count += 1
                 unready.append(entry)
-        results = await asyncio.gather(*(self._ready(entry) for entry in unready), return_exceptions=True)
+        try:
+            results = await asyncio.gather(*(self._ready(entry) for entry in unready), return_exceptions=True)
+        finally:
+            for entry in unready:
+                entry.lookups_count -= 1
         failure: BaseException | None = None
         for entry, result in zip(unready, results, strict=True):
             if isinstance(result, NotCreated):
@@ -140,7 +153,7 @@ class AdmissionTable:
                 del self._admitted[entry.name]
                 refused.append(Refusal(entry.name, "unknown", len(admitted.pop(entry.name)), str(result)))
             elif isinstance(result, BaseException):
-                entry.last_error = str(result)
+                self._not_ready(entry, result)
                 failure = failure or result
         if failure is not None:
             raise failure
@@ -149,6 +162,21 @@ class AdmissionTable:
             if refusal is not None:
                 refused.append(refusal)
         return admitted, refused
+
+    def _not_ready(self, entry: AdmittedDestination, error: BaseException) -> None:
+        """Note that a topic could not be looked up or created; if that lasts, later batches are not to fail with it."""
+        if isinstance(error, HeadraceError) and class_of(error) in (FailureClass.DESTINATION, FailureClass.RECORD):
+            entry.last_error = str(translated(error, "/".join(entry.name)))
+            entry.breaker.failed(self._clock(), opens=True)
+        else:
+            entry.last_error = str(error)
+
+    def _make_room(self) -> None:
+        """Give up the places of destinations that were never found and are not refused now."""
+        now = self._clock()
+        for entry in list(self._admitted.values()):
+            if not entry.was_found and not entry.lookups_count and entry.breaker.admits(now):
+                del self._admitted[entry.name]
 
     def _refusal(self, name: Name, count: int) -> Refusal | None:
         settings, stream, topic = self._settings, *name
@@ -208,6 +236,7 @@ class AdmissionTable:
         async with entry.opening:
             if entry.partitions_count is None:
                 entry.partitions_count = await self._create(entry.name)
+                entry.was_found = True
 
     def succeeded(self, name: Name, count: int) -> None:
         """Records of a destination were stored."""
