@@ -159,6 +159,29 @@ async def test_what_clients_ask_before_they_write():
         assert answer.status == 401
 
 
+async def test_no_body_is_read_of_a_caller_that_is_not_known():
+    async with endpoint(token="secret") as (url, _):
+        host, _, port = url.removeprefix("http://").partition(":")
+        for path in ("/query", "/write"):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n"
+            writer.write(f"POST {path} HTTP/1.1\r\nHost: {host}\r\n{form}\r\n".encode())
+            assert b" 401 " in await asyncio.wait_for(reader.readline(), 5)
+            writer.close()
+
+
+async def test_a_statement_whose_body_is_on_its_way_counts_as_a_request():
+    async with endpoint(max_requests=1) as (url, _), aiohttp.ClientSession(url) as session:
+        host, _, port = url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n"
+        writer.write(f"POST /query HTTP/1.1\r\nHost: {host}\r\n{form}\r\n".encode())
+        assert b" 100 " in await asyncio.wait_for(reader.readline(), 5)
+        async with session.post("/query", data={"q": "CREATE DATABASE x"}) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+        writer.close()
+
+
 async def test_points_that_are_not_stored_are_to_be_sent_again():
     source = InfluxEndpoint(InfluxEndpointSettings(address="127.0.0.1:0", max_waiting=1536))
     assert source.mode() == Opaque()

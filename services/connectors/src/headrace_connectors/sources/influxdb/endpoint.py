@@ -130,10 +130,12 @@ class InfluxEndpoint(HttpEndpoint):
 
     async def _query(self, http: web.Request) -> web.Response:
         """Answer the one statement that clients send before they write; there is nothing to create."""
-        form = await http.post() if http.method == "POST" else {}
-        statement = str(http.query.get("q") or form.get("q", ""))
         try:
             self.authorize(http)
+            statement = http.query.get("q", "")
+            if http.method == "POST" and not statement:
+                with self._held(self._limits.max_body.bytes, 1):
+                    statement = str((await http.post()).get("q", ""))
             if not statement.strip().upper().startswith("CREATE DATABASE"):
                 raise RequestRefused(400, "this endpoint stores points in topics, and has no queries")
         except RequestRefused as refused:
