@@ -91,6 +91,30 @@ async def test_a_topic_that_is_not_to_be_created_leaves_its_place():
     assert set(admitted) == {("s", "a")}
 
 
+async def test_several_batches_find_that_a_topic_is_missing():
+    """With several batches in flight, each asks for the topic before the first one knows the answer."""
+    admission = table(Server(failures={("s", "typo"): NotCreated("create it")}))
+    found = await asyncio.gather(*(admission.admit(groups(("s", "typo"), ("s", "a"))) for _ in range(2)))
+    for admitted, refused in found:
+        assert set(admitted) == {("s", "a")}
+        assert [(one.destination, one.reason) for one in refused] == [(("s", "typo"), "unknown")]
+    assert len(admission) == 1
+
+
+async def test_a_batch_is_sent_while_another_one_finds_that_its_topic_is_missing():
+    server, name = Server(), ("s", "t")
+    admission = table(server)
+    await admission.admit(groups(name))
+    admission.failed(name, "deleted", is_own=True)
+    server.failures[name] = NotCreated("create it")
+    _, refused = await admission.admit(groups(name))
+    assert [one.reason for one in refused] == ["unknown"]
+    # The answers to the batches that were on their way.
+    admission.succeeded(name, 1)
+    admission.failed(name, "deleted", is_own=True)
+    assert len(admission) == 0
+
+
 @pytest.mark.parametrize("name", [("", "t"), ("s", "x" * 256)])
 async def test_names_are_checked(name):
     _, refused = await table(Server()).admit(groups(name))

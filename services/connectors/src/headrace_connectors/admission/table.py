@@ -149,8 +149,9 @@ class AdmissionTable:
         failure: BaseException | None = None
         for entry, result in zip(unready, results, strict=True):
             if isinstance(result, NotCreated):
-                # The place is for destinations that exist.
-                del self._admitted[entry.name]
+                # The place is for destinations that exist. Another batch may have left it already.
+                if self._admitted.get(entry.name) is entry:
+                    del self._admitted[entry.name]
                 refused.append(Refusal(entry.name, "unknown", len(admitted.pop(entry.name)), str(result)))
             elif isinstance(result, BaseException):
                 self._not_ready(entry, result)
@@ -206,7 +207,11 @@ class AdmissionTable:
         return None
 
     def _out_of_range(self, admitted: dict[Name, list[Record]], name: Name) -> Refusal | None:
-        count = self._admitted[name].partitions_count or 0
+        entry = self._admitted.get(name)
+        if entry is None or entry.partitions_count is None:
+            # Another batch has found meanwhile that it is gone: sending shows that.
+            return None
+        count = entry.partitions_count
         kept: list[Record] = []
         refused: list[Record] = []
         for record in admitted[name]:
@@ -240,7 +245,10 @@ class AdmissionTable:
 
     def succeeded(self, name: Name, count: int) -> None:
         """Records of a destination were stored."""
-        entry = self._admitted[name]
+        entry = self._admitted.get(name)
+        if entry is None:
+            # Another batch has found meanwhile that it is gone.
+            return
         entry.breaker.succeeded()
         entry.messages_count += count
 
@@ -253,7 +261,9 @@ class AdmissionTable:
             is_own: True if the destination is the reason; False if nothing could be sent to anyone.
             is_lasting: True if it fails until something is corrected: its circuit breaker opens at once.
         """
-        entry = self._admitted[name]
+        entry = self._admitted.get(name)
+        if entry is None:
+            return
         entry.last_error = error
         if is_own:
             entry.breaker.failed(self._clock(), opens=is_lasting)
