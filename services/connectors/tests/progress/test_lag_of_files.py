@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from headrace_connectors.contract import Lag
@@ -74,3 +76,23 @@ async def test_the_lag_is_not_known_before_the_end_is(source, tmp_path):
     assert await one.lag() is None
     await stored(one)
     assert await one.lag() == Lag(0, "bytes")
+
+
+async def test_a_reading_that_hangs_takes_one_thread_of_the_lag(source, tmp_path, monkeypatch):
+    (tmp_path / "a.log").write_bytes(b"one\n")
+    one = await source()
+    behind, entered = one._behind, []
+
+    def counted():
+        entered.append(None)
+        return behind()
+
+    monkeypatch.setattr(one, "_behind", counted)
+    with one._lock:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(one.lag(), 0.05)
+    assert await one.lag() == Lag(4, "bytes")
+    assert len(entered) == 1
+    assert await one.lag() == Lag(4, "bytes")
+    assert len(entered) == 2

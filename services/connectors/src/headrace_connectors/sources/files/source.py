@@ -70,6 +70,7 @@ class FilesSource(Source):
         self._reading = asyncio.Lock()
         # Reading goes on in its thread when a poll is cancelled.
         self._lock = threading.Lock()
+        self._measuring: asyncio.Task[Lag | None] | None = None
 
     def mode(self) -> Polling:
         """Deletions make it destructive."""
@@ -142,7 +143,10 @@ class FilesSource(Source):
 
     async def lag(self) -> Lag | None:
         """Return the bytes of files that are not stored yet; a file of Parquet counts until its reading has begun."""
-        return await asyncio.to_thread(self._behind)
+        if self._measuring is None or self._measuring.done():
+            self._measuring = asyncio.create_task(asyncio.to_thread(self._behind))
+        # A thread that waits for a reading which hangs is not ended by the caller's timeout: there is one at most.
+        return await asyncio.shield(self._measuring)
 
     def _behind(self) -> Lag | None:
         with self._lock:
