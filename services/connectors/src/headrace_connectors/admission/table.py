@@ -139,15 +139,9 @@ class AdmissionTable:
             entry = self._entry(name)
             admitted[name] = list(records)
             if entry.partitions_count is None:
-                entry.lookups_count += 1
                 unready.append(entry)
-        try:
-            results = await asyncio.gather(*(self._ready(entry) for entry in unready), return_exceptions=True)
-        finally:
-            for entry in unready:
-                entry.lookups_count -= 1
         failure: BaseException | None = None
-        for entry, result in zip(unready, results, strict=True):
+        for entry, result in zip(unready, await self._looked_up(unready), strict=True):
             if isinstance(result, NotCreated):
                 # The place is for destinations that exist. Another batch may have left it already.
                 if self._admitted.get(entry.name) is entry:
@@ -163,6 +157,15 @@ class AdmissionTable:
             if refusal is not None:
                 refused.append(refusal)
         return admitted, refused
+
+    async def _looked_up(self, entries: Sequence[AdmittedDestination]) -> list[BaseException | None]:
+        for entry in entries:
+            entry.lookups_count += 1
+        try:
+            return await asyncio.gather(*(self._ready(entry) for entry in entries), return_exceptions=True)
+        finally:
+            for entry in entries:
+                entry.lookups_count -= 1
 
     def _not_ready(self, entry: AdmittedDestination, error: BaseException) -> None:
         """Note that a topic could not be looked up or created; if that lasts, later batches are not to fail with it."""
