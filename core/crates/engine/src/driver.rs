@@ -221,7 +221,7 @@ impl<T> Driver<T> {
                 transport.poll_progress(context, outbox, inbox)
             }), if transport.is_some() => {
                 match progress {
-                    Ok(Progress::Received) => {}
+                    Ok(Progress::Received) => self.session.heard(self.began.elapsed()),
                     Ok(Progress::Written) => {
                         for _ in 0..self.outbox.take_completed() {
                             self.session.written();

@@ -22,7 +22,7 @@ pub struct SessionSettings {
     pub login: Login,
     /// Time for connecting, and for logging in.
     pub connect_timeout: Duration,
-    /// Time within which the oldest request in flight must be answered.
+    /// Time within which the oldest request in flight must be answered, or bytes of an answer must arrive.
     pub response_timeout: Duration,
     /// Idle time after which a ping shows whether the connection lives.
     pub keepalive: Duration,

@@ -27,7 +27,8 @@ pub struct Config {
     pub login: Login,
     /// Time for connecting and logging in.
     pub connect_timeout: Duration,
-    /// Time within which the oldest request in flight must be answered; after it the connection counts as broken.
+    /// Time within which the oldest request in flight must be answered, or bytes of an answer must arrive; after it the
+    /// connection counts as broken.
     pub response_timeout: Duration,
     /// Time without a request after which a ping shows both sides that the connection lives.
     pub keepalive: Duration,
@@ -201,6 +202,11 @@ impl<T> Session<T> {
     /// The last byte of the oldest unwritten frame was written.
     pub fn written(&mut self) {
         self.entries.note_written();
+    }
+
+    /// Bytes of a frame have arrived: over a slow network a long answer takes longer than the response timeout.
+    pub fn heard(&mut self, now: Duration) {
+        self.heard_at = now;
     }
 
     /// A frame has arrived.

@@ -184,6 +184,25 @@ fn answers_arrive_in_pieces_and_several_at_once() {
     assert_eq!(refused.status(), Some(Status::UNAUTHORIZED));
 }
 
+/// A slow network takes longer for an answer than a server that hangs is waited for.
+#[test]
+fn an_answer_that_arrives_slowly_is_awaited() {
+    let server = Server::new();
+    let settings = SessionSettings {
+        response_timeout: Duration::from_secs(1),
+        ..SessionSettings::clone(&server.settings(false))
+    };
+    let requester = Requester::new(&engine(), Arc::new(settings));
+    let promise = requester.submit(request(CommandCode::GetMe, Repeat::IfUnsent));
+    let mut peer = server.accept();
+    peer.request();
+    for piece in frame(Status::OK, &[7; 7]).chunks(1) {
+        std::thread::sleep(Duration::from_millis(100));
+        peer.0.write_all(piece).expect("the client reads");
+    }
+    assert_eq!(wait(&promise), Ok(Bytes::from_static(&[7; 7])));
+}
+
 #[test]
 fn a_server_that_closes_in_the_middle_of_an_answer_is_connected_to_again() {
     let server = Server::new();

@@ -431,6 +431,23 @@ fn a_silent_server_is_given_up() {
     );
 }
 
+/// A long answer arrives over a slow network.
+#[test]
+fn a_server_that_is_heard_is_not_given_up() {
+    let mut bench = Bench::open();
+    bench.submit(GetMe, Repeat::Bound(1), 1);
+    bench.session.written();
+    for _ in 0..5 {
+        bench.now += 4 * SECOND;
+        bench.session.heard(bench.now);
+        bench.tick();
+    }
+    assert!(bench.session.is_open());
+    assert_eq!(bench.pass(), 10 * SECOND);
+    let lost = "lost: no answer within 10s";
+    assert_eq!(bench.take_events(), ["close", "1: unanswered", lost]);
+}
+
 /// A server that counts silent clients as dead hears from one that only listens.
 #[test]
 fn a_connection_that_only_listens_pings() {
