@@ -450,8 +450,8 @@ impl Task {
             Err(failure) => failure,
         };
         // A topic that was seen before may be gone: its batches are refused with the reason. A broken connection is
-        // made again.
-        let is_final = failure.status().is_some() || !failure.is_certainly_not_executed();
+        // made again, and the topic is asked for again then.
+        let is_final = failure.status().is_some() || matches!(failure, Failure::Malformed { .. });
         (!is_known && is_final).then_some(failure)
     }
 

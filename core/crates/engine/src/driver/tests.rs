@@ -421,6 +421,30 @@ fn a_producer_delivers_over_a_lost_connection_and_closes() {
 }
 
 #[test]
+fn a_producer_opens_over_a_lost_connection() {
+    let server = Server::new();
+    let producer = ProducerHandle::new(
+        &engine(),
+        &server.settings(false),
+        ProducerConfig::default(),
+        OwnedIdentifier::Numeric(1),
+        OwnedIdentifier::Numeric(2),
+        None,
+    );
+    for is_answered in [false, true] {
+        let mut peer = server.accept();
+        assert_eq!(peer.request().0, CommandCode::ReportOffsets);
+        assert_eq!(peer.request().0, CommandCode::GetTopic);
+        peer.answer(Status::OK, b"");
+        if is_answered {
+            peer.answer(Status::OK, &topic(2));
+            assert_eq!(wait(&producer.opened()), Ok(()));
+        }
+    }
+    assert_eq!(producer.partitions_count(), 2);
+}
+
+#[test]
 fn a_consumer_reports_its_partitions_and_answers_every_commit() {
     let server = Server::new();
     let membership = Membership::Alone {
