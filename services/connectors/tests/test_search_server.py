@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.connectors.standalone import received
 
 from headrace_connectors.contract import Unavailable
+from headrace_connectors.search.server import SearchServer
 from headrace_connectors.sinks.opensearch import OpenSearchSink, OpenSearchSinkSettings
+from headrace_connectors.sources.influxdb.query.server import InfluxServer
+from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
 from headrace_connectors.sources.opensearch import OpenSearchSource, OpenSearchSourceSettings
 
 PAGES = [b"<html>maintenance</html>", b'"\xff"', b"[" * 2000, b"[]", b'{"message": "soon"}']
@@ -62,3 +66,25 @@ async def test_a_sink_waits_for_the_server(server, page):
             await sink.write(received.messages({"n": 1}))
     finally:
         await sink.close()
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        SearchServer(OpenSearchSinkSettings(url="http://127.0.0.1:1", index="a")),
+        InfluxServer(InfluxQuerySettings(url="http://127.0.0.1:1", database="a")),
+    ],
+)
+async def test_connections_of_an_earlier_attempt_are_closed(opened, monkeypatch):
+    session, made = aiohttp.ClientSession, []
+
+    def recorded(**settings):
+        made.append(session(**settings))
+        return made[-1]
+
+    monkeypatch.setattr(aiohttp, "ClientSession", recorded)
+    await opened.open()
+    await opened.open()
+    assert [one.closed for one in made] == [True, False]
+    await opened.close()
+    assert made[1].closed

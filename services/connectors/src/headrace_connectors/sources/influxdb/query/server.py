@@ -96,6 +96,8 @@ class InfluxServer:
         Raises:
             ConnectorError: The file with the authority cannot be read.
         """
+        # Those of an attempt that has failed.
+        await self.close()
         settings = self._settings
         headers = {}
         if settings.username is not None and settings.password is not None:
