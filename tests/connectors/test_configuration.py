@@ -138,6 +138,7 @@ def test_conditions_and_checks(changeable: Connectors, stream: str) -> None:
     assert (problem["status"], problem["code"]) == (412, "changed_meanwhile")
     assert changeable.refused("/connectors/one/versions", "POST", changed, If_None_Match="*")["status"] == 412
     assert changeable.refused("/connectors/one", "DELETE", If_Match='"1"')["status"] == 412
+    assert changeable.refused("/connectors/one", "DELETE", If_Match=f'"{"9" * 5000}"')["status"] == 412
     assert changeable.refused("/connectors/none/versions")["status"] == 404
     assert changeable.refused("/connectors/one/versions/7/activate", "POST")["code"] == "not_found"
     assert changeable.refused("/connectors/..%2Fup/versions", "POST", {"kind": "source", **changed})["status"] == 422

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace_connectors.configuration.configurations import ANY_STATE, Condition, Configurations, Unusable
-from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, WrongKind
+from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, NotStored, WrongKind
 from headrace_connectors.configuration.store import VersionStore
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.pipeline import parse_pipeline
@@ -320,7 +320,7 @@ async def test_a_version_that_cannot_be_stored_changes_nothing(
     found = configurations()
     # The name of the unfinished file is taken by a directory.
     (tmp_path / "configuration" / "connectors" / "made.json.unfinished").mkdir()
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(NotStored, match=r"nothing has changed.* directory"):
         await found.change("sources", "made", definition(seed=1), ANNA, ANY_STATE, applied)
     assert (applied.specs, found.log("connectors", "made").last_number) == ([], 1)
 

@@ -312,7 +312,7 @@ class Configurations:
             Unavailable: It is not known whether it has changed.
             WrongKind: The name is taken by a connector of the other kind.
             SettingsError: Everything that is wrong in it; nothing has changed.
-            OSError: It cannot be stored; nothing has changed.
+            NotStored: It cannot be written; nothing has changed.
         """
         async with self._changing:
             await self._store.catch_up()

@@ -37,6 +37,12 @@ class ChangedAtOnce(ConnectorError):
     code: ClassVar[str] = "changed_at_once"
 
 
+class NotStored(ConnectorError):
+    """The change cannot be written to the disk."""
+
+    code: ClassVar[str] = "not_stored"
+
+
 class TooLarge(ConnectorError):
     """The topic of the group has no space for the change."""
 

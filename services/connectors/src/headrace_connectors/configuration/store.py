@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from headrace_chassis.directories import make_directory, replace_file
-from headrace_connectors.configuration.errors import ChangedMeanwhile, TooLarge
+from headrace_connectors.configuration.errors import ChangedMeanwhile, NotStored, TooLarge
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.leases.ledger import encode_change
@@ -43,7 +43,7 @@ class Versions(Protocol):
         Raises:
             ChangedMeanwhile: Another process has changed it: nothing was changed.
             TooLarge: There is no space for it: nothing was changed.
-            OSError: It cannot be written: nothing was changed.
+            NotStored: It cannot be written: nothing was changed.
             Unavailable: It is not known whether it was changed.
         """
 
@@ -64,7 +64,10 @@ class LocalVersions:
     async def put(self, family: Family, log: VersionLog, change: LogChange) -> VersionLog:
         """Make a change of a log, as `Versions`."""
         changed = _changed(log, change)
-        await asyncio.to_thread(self._save, family, changed)
+        try:
+            await asyncio.to_thread(self._save, family, changed)
+        except OSError as error:
+            raise NotStored(f"nothing has changed, as the change cannot be written: {error}") from error
         self._logs[family][log.key] = changed
         return changed
 

@@ -38,6 +38,8 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 AUTHOR: Final = "Headrace-Author"
 """Header with the name of the author of a change, percent-encoded."""
 _DIGITS_MAX: Final = 9
+# Python reads no number of thousands of digits.
+_EPOCH_DIGITS_MAX: Final = 20
 _CHANGE_ERRORS: Final = (409, 412, 413, 422, 503)
 _CHECK: Final = {"check": "Check it, and change nothing."}
 _COMMENT: Final = {"comment": "Reason of the change."}
@@ -303,8 +305,8 @@ def _condition(request: web.Request) -> Condition:
     if not expected or expected == "*":
         return ANY_STATE
     number = expected.strip('"').partition("-")[0]
-    if not number.isdecimal():
-        raise ChangedMeanwhile(f"If-Match: {expected} is not the ETag of any state: read the versions again")
+    if not number.isdecimal() or len(number) > _EPOCH_DIGITS_MAX:
+        raise ChangedMeanwhile(f"If-Match: {expected[:100]} is not the ETag of any state: read the versions again")
     return Condition(int(number))
 
 

@@ -23,7 +23,7 @@ _REASONS: Final = {
     412: "The state is not the one that the change is meant for.",
     413: "The body is too large, or a group has no space for it.",
     422: "The body has another form, or the configuration is not valid: `problems` has each mistake.",
-    503: "The topic of the group cannot be reached, or the process is not ready; try again.",
+    503: "The topic of the group cannot be reached, the disk takes no change, or the process is not ready; try again.",
 }
 _INTRODUCTION: Final = """\
 State of the connectors of a process, and changes of their configuration. The token of `http.token` goes into the header

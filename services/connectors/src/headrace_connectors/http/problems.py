@@ -20,6 +20,7 @@ _STATUSES: Final = {
     "not_changeable": 403,
     "changed_meanwhile": 412,
     "too_large": 413,
+    "not_stored": 503,
     "unavailable": 503,
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
