@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -66,7 +68,8 @@ class Odd(Source):
         self.next = self.polled
 
     async def abandon(self):
-        os.remove(os.path.join(self.settings.directory, "no-commit"))
+        if os.path.exists(os.path.join(self.settings.directory, "no-commit")):
+            os.remove(os.path.join(self.settings.directory, "no-commit"))
         self.next = self.polled
         return f"position {self.polled}"
 """
@@ -225,6 +228,20 @@ def test_calls_reach_its_process_and_answers_come_back(process: Process, stream:
     with pytest.raises(HTTPError) as refused:
         process.post("/sources/calm/cdc/abandon-batch")
     assert json.load(refused.value)["code"] == "not_abandonable"
+
+
+def test_calls_at_the_same_time_have_an_answer_each(process: Process, stream: str, tmp_path: Path) -> None:
+    """They wait in its process while the plugin blocks the loop."""
+    process.start(odd(stream, tmp_path, "blocks_at = 5"))
+    until((tmp_path / "once").exists)
+    with ThreadPoolExecutor() as threads:
+        calls = [threads.submit(process.post, "/sources/odd/cdc/abandon-batch") for _ in range(3)]
+        time.sleep(1)
+        assert not any(call.done() for call in calls)
+        (tmp_path / "go-on").touch()
+        for call in calls:
+            assert call.result(30)["abandoned"].startswith("position ")
+    goes_on(process, "odd")
 
 
 def test_its_process_ends_with_the_parent(process: Process, stream: str, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace_connectors.contract import ConnectorError, Lag
@@ -63,13 +64,20 @@ class _Child:
     process: Process
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    answer: asyncio.Future[Answer] | None = None
+    asked: deque[asyncio.Future[Answer]] = field(default_factory=deque)
+    """Callers that wait for an answer, in the order in which it answers them."""
     last: Report | None = None
     failure: str | None = None
     """Reason why it could not begin."""
 
     def send(self, message: Message) -> None:
         self.writer.write(to_bytes(message))
+
+    def answered(self, answer: Answer) -> None:
+        asked = self.asked.popleft()
+        # A caller that has gone has its answer, too.
+        if not asked.done():
+            asked.set_result(answer)
 
     def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -137,9 +145,10 @@ class ProcessConnector(Connector):
         child = self._child
         if child is None:
             raise NotRunning(f"{self.key} does not run")
-        child.answer = asyncio.get_running_loop().create_future()
+        answered = asyncio.get_running_loop().create_future()
+        child.asked.append(answered)
         child.send(Ask())
-        answer = await child.answer
+        answer: Answer = await answered
         if answer.error is not None:
             raise answer.error
         return answer.value
@@ -219,8 +228,8 @@ class ProcessConnector(Connector):
             self._child = None
             child.signal(signal.SIGKILL)
             child.writer.close()
-            if child.answer is not None and not child.answer.done():
-                child.answer.set_result(Answer(None, NotRunning(f"the process of {self.key} has ended")))
+            while child.asked:
+                child.answered(Answer(None, NotRunning(f"the process of {self.key} has ended")))
             await child.process.wait()
         progress = None if child.last is None else child.last.progress
         if status == 0 and progress is not None and progress.state is State.ERROR:
@@ -253,8 +262,8 @@ class ProcessConnector(Connector):
                     child.failure = text
                 case Save(state):
                     child.send(await self._saved(state))
-                case Answer() if child.answer is not None and not child.answer.done():
-                    child.answer.set_result(message)
+                case Answer() if child.asked:
+                    child.answered(message)
                 case _:
                     pass
 

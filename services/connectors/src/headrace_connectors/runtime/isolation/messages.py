@@ -54,7 +54,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer to the last `Save`, or to the last `Ask`."""
+    """Answer to the last `Save`, or to the first `Ask` without one."""
 
     value: str | None
     error: Exception | None
