@@ -105,6 +105,27 @@ async def test_what_happens_while_the_password_is_verified_counts(login, ann, me
     assert (await login("ann", b"secret")).status == expected
 
 
+@pytest.mark.parametrize("read", ["credentials_named", "credentials_of"])
+async def test_logins_that_wait_for_the_metadata_service_keep_no_others_waiting(login, ann, metadata, passwords, read):
+    """Regression: as many of them as there are hashing threads kept all logins waiting."""
+    for user_id, username in ((6, "bob"), (7, "carl")):
+        metadata.put_user(user_id, username, await passwords.hash(b"secret"))
+    answered, may_answer = getattr(metadata, read), asyncio.Event()
+
+    async def answer(user):
+        if user not in {"carl", 7}:
+            await may_answer.wait()
+        return await answered(user)
+
+    setattr(metadata, read, answer)
+    waiting = [asyncio.create_task(login(username, b"secret")) for username in ("ann", "bob")]
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(20):
+        assert (await login("carl", b"secret")).status == Status.OK
+    may_answer.set()
+    assert [(await task).status for task in waiting] == [Status.OK, Status.OK]
+
+
 async def test_a_damaged_hash_grants_no_access(login, metadata, caplog):
     metadata.put_user(5, "ann", "not a hash")
     assert (await login("ann", b"secret")).status == Status.INVALID_CREDENTIALS

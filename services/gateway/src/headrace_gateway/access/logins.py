@@ -14,7 +14,7 @@ from headrace_gateway.access.access_tokens import AccessToken, AccessTokens, Sho
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.audit.trail import Trail
-from headrace_gateway.ports import Accounts, Clock, CredentialsReader
+from headrace_gateway.ports import Accounts, Clock, Credentials, CredentialsReader
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
@@ -80,22 +80,22 @@ class Logins:
             return Login(Status.INVALID_PASSWORD)
         if self._is_refused(login.username, address):
             return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
+        # Read without a turn, here and below: while the metadata service does not answer, others must not wait for one.
+        credentials = await self._credentials.credentials_named(login.username)
         async with self._passwords.turns:
             # Check again: concurrent attempts may have failed meanwhile.
             if self._is_refused(login.username, address):
                 return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
-            return await self._verified(login, address)
+            if credentials is None:
+                await self._passwords.verify_placeholder(login.password)
+                return self._failed(login.username, address)
+            if not credentials.is_active:
+                return Login(Status.USER_INACTIVE)
+            if not await self._passwords.verify(credentials.password_hash, login.password):
+                return self._failed(login.username, address)
+        return await self._verified(login, address, credentials)
 
-    async def _verified(self, login: LoginWithPassword, address: str) -> Login:
-        credentials = await self._credentials.credentials_named(login.username)
-        if credentials is None:
-            await self._passwords.verify_placeholder(login.password)
-            return self._failed(login.username, address)
-        if not credentials.is_active:
-            return Login(Status.USER_INACTIVE)
-        if not await self._passwords.verify(credentials.password_hash, login.password):
-            return self._failed(login.username, address)
-
+    async def _verified(self, login: LoginWithPassword, address: str, credentials: Credentials) -> Login:
         # Read again: the user may have changed during the verification; the verified password must still be the current
         # one.
         current = await self._credentials.credentials_of(credentials.user_id)
