@@ -37,8 +37,8 @@ async def root(cleaned: ServerProcess) -> AsyncIterator[Api]:
         yield await Api(http, cleaned.http_url).login()
 
 
-async def fallen_behind(root: Api, stream: str) -> str:
-    """Create a topic with three removed and two remaining messages, and a consumer at the first offset."""
+async def emptied(root: Api, stream: str) -> str:
+    """Create a topic with three removed messages, and a consumer at the first offset."""
     topic = await root.create_topic(stream)
     settings = {"name": "t", "message_expiry": 2 * SECOND_MICROS}
     await root.ok("POST", f"{topic}/messages", batch(b"0", b"1", b"2", partition=0))
@@ -50,6 +50,12 @@ async def fallen_behind(root: Api, stream: str) -> str:
         assert time.monotonic() < deadline, partition
         await asyncio.sleep(0.05)
     await root.ok("PUT", topic, settings | {"message_expiry": DAY_MICROS})
+    return topic
+
+
+async def fallen_behind(root: Api, stream: str) -> str:
+    """Create a topic with three removed and two remaining messages, and a consumer at the first offset."""
+    topic = await emptied(root, stream)
     await root.ok("POST", f"{topic}/messages", batch(b"3", b"4", partition=0))
     return topic
 
@@ -94,6 +100,32 @@ async def test_http(root: Api) -> None:
                 assert (await events.content.readline()) == b'data: {"from":1,"to":3}\n'
                 break
             assert not line.startswith(b"id:"), "a message came before the gap was named"
+
+
+async def heads(answer: aiohttp.ClientResponse, count: int) -> list[bytes]:
+    """First lines of the next server-sent events."""
+    found: list[bytes] = []
+    async with asyncio.timeout(30):
+        async for line in answer.content:
+            if line.startswith((b"event:", b"id:")):
+                found.append(line.strip())
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_events_of_a_partition_without_messages(root: Api) -> None:
+    """Regression: a gap was named again with each wait, and also to a caller who wanted only new messages."""
+    topic = await emptied(root, "events-of-an-emptied")
+    url, headers = f"{root.url}{topic}/events", {"Authorization": f"Bearer {root.token}"}
+    async with (
+        root.session.get(f"{url}?kind=offset&value=1", headers=headers) as behind,
+        root.session.get(f"{url}?kind=end", headers=headers) as new,
+    ):
+        assert await heads(behind, 1) == [b"event: gap"]
+        await root.ok("POST", f"{topic}/messages", batch(b"3", b"4", partition=0))
+        for answer in (behind, new):
+            assert await heads(answer, 2) == [b"id: 3", b"id: 4"]
 
 
 async def test_grpc(root: Api, cleaned: ServerProcess) -> None:

@@ -110,8 +110,23 @@ class _Events:
         last_offset = core.decode_polled(
             await self._call.services.waits.ask(self._call.request, session, encoded)
         ).last_offset
-        self._offset = last_offset + 1 if last_offset is not None else 0
+        self._offset = last_offset + 1 if last_offset is not None else await self._begin(session)
         return b""
+
+    async def _begin(self, session: Session) -> int:
+        """Return the first offset of a partition without messages, which is not 0 if all were removed."""
+        encoded = core.encode_wait_messages(
+            stream=self._call.stream,
+            topic=self._call.topic,
+            partition=self._call.query.partition_id,
+            strategy="offset",
+            count=1,
+            maximum_wait_micros=0,
+            names_gap=True,
+        )
+        payload = await self._call.services.waits.ask(self._call.request, session, encoded)
+        gap = core.decode_polled(payload, names_gap=True).gap
+        return gap[1] if gap is not None else 0
 
     async def following(self, session: Session) -> bytes:
         """Return the next messages; nothing after some time of silence."""
@@ -152,6 +167,9 @@ class _Events:
         if last_offset is not None:
             self._offset = last_offset + 1
             self._unsaved = last_offset
+        elif text and (gap := core.decode_polled(payload, names_gap=True).gap) is not None:
+            # There are no messages after the gap yet; it is not to be named again.
+            self._offset = gap[1]
         return text
 
 
