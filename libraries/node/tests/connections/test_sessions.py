@@ -9,6 +9,7 @@ import struct
 import pytest
 
 import headrace_core
+from headrace_node.connections.caller import CALLER, Caller
 from headrace_node.connections.sessions import SessionLost, Sessions
 from headrace_proto.catalog.v1 import GlobalPermissions, Permissions, Snapshot, User, UserStatus
 from headrace_proto.errors import Status
@@ -181,3 +182,24 @@ async def test_no_more_sessions_at_a_time_than_allowed(node):
         answers = await asyncio.gather(*(sessions.call(ROOT, PING) for _ in range(30)))
     assert all(answer.status == Status.OK for answer in answers)
     assert len(opened) <= 3
+
+
+async def test_who_waits_too_long_for_a_session_gets_an_answer(other_end):
+    """Regression: commands for an unreachable node kept those of all users waiting."""
+    CALLER.set(Caller("127.0.0.1:1", "http"))
+    async with Sessions(other_end.connect, open_max=1, wait_seconds_max=0.05) as sessions, asyncio.timeout(30):
+        stuck = asyncio.ensure_future(sessions.call(ROOT, PING))
+        while not other_end.ends:
+            await asyncio.sleep(0)
+        # A change has a session of its own.
+        for command in ((PING, b""), headrace_core.encode_create_stream(name="s")):
+            with pytest.raises(SessionLost, match="too many requests") as lost:
+                await sessions.call(GUEST, *command)
+            assert not lost.value.is_in_doubt
+        other_end.say(0, Status.OK)
+        assert (await stuck).status == Status.OK
+        call = asyncio.ensure_future(sessions.call(GUEST, PING))
+        while len(other_end.ends) < 2:
+            await asyncio.sleep(0)
+        other_end.say(1, Status.OK)
+        assert (await call).status == Status.OK

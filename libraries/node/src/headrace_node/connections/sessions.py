@@ -46,6 +46,7 @@ _CODE_BYTES = 4
 # Maximum size of a payload that is sent together with its header.
 _JOINED_BYTES = 64 * 1024
 _SAMPLED = 1
+_WAIT_SECONDS_MAX: Final = 5.0
 # A session that watches partitions only takes these commands, and also receives notifications, which answer none of
 # them.
 _NOT_TRACED = commands_with(Attribute.WHILE_WATCHING)
@@ -205,17 +206,26 @@ class Sessions:
     ``async with`` closes them at its end: after the APIs have stopped, before the node stops.
     """
 
-    def __init__(self, open_session: OpenSession, *, open_max: int = 1024, idle_max: int = 256) -> None:
+    def __init__(
+        self,
+        open_session: OpenSession,
+        *,
+        open_max: int = 1024,
+        idle_max: int = 256,
+        wait_seconds_max: float = _WAIT_SECONDS_MAX,
+    ) -> None:
         """Describe the pool.
 
         Args:
             open_session: Opens a session.
             open_max: Maximum number of sessions in use at a time; further callers wait.
             idle_max: Maximum number of idle sessions; not 0.
+            wait_seconds_max: Maximum time that a caller waits while ``open_max`` sessions are in use.
         """
         self._open_session = open_session
         self._in_use = asyncio.Semaphore(open_max)
         self._idle_max = idle_max
+        self._wait_seconds_max = wait_seconds_max
         self._is_closed = False
         self._idle: defaultdict[int, deque[Session]] = defaultdict(deque)
         # Idle sessions with their users, the longest idle first.
@@ -240,8 +250,12 @@ class Sessions:
 
     @asynccontextmanager
     async def of(self, user_id: int) -> AsyncIterator[Session]:
-        """Borrow a session of this user for the duration of an ``async with`` block."""
-        async with self._in_use:
+        """Borrow a session of this user for the duration of an ``async with`` block.
+
+        Raises:
+            SessionLost: The node accepts none, or too many are in use for too long.
+        """
+        async with self._place():
             session = self._take_idle(user_id) or await self.open(user_id)
             try:
                 yield session
@@ -260,12 +274,26 @@ class Sessions:
             return await session.call(code, payload)
 
     async def _call_alone(self, user_id: int, caller: Caller, code: int, payload: bytes) -> Response:
-        async with self._in_use:
+        async with self._place():
             session = await self._opened(user_id, caller)
             try:
                 return await session.call(code, payload)
             finally:
                 session.close()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Count one more session in use."""
+        try:
+            # Commands that wait for an unreachable node may hold all places; the callers behind them get an answer.
+            async with asyncio.timeout(self._wait_seconds_max if self._in_use.locked() else None):
+                await self._in_use.acquire()
+        except TimeoutError:
+            raise SessionLost("too many requests are in progress", is_in_doubt=False) from None
+        try:
+            yield
+        finally:
+            self._in_use.release()
 
     async def open(self, user_id: int) -> Session:
         """Open a dedicated session for a long-lived caller: a member of a consumer group, a reader that waits.
