@@ -1,6 +1,8 @@
 """Payloads, headers and ids of all kinds, and every refusal."""
 
 import math
+import threading
+import time
 from collections.abc import Iterator
 from enum import IntEnum
 from types import MappingProxyType
@@ -215,3 +217,28 @@ def test_a_message_is_handed_over_without_python(producer: headrace.Producer, mo
     delivery = producer.send(b"payload", key="k", headers={"name": 1})
     assert isinstance(delivery, headrace.Delivery)
     assert delivery.result(60).partition_id == 0
+
+
+def test_places_are_right_if_another_thread_sends_meanwhile(client: headrace.Client) -> None:
+    payloads = [b"%d" % number for number in range(9_000)]
+    is_over = threading.Event()
+    with client.producer("messages", "t", linger=0.2) as producer:
+
+        def send_others() -> None:
+            while not is_over.is_set():
+                producer.send(b"other", partition=0)
+                time.sleep(0)  # The first thread goes on.
+
+        other = threading.Thread(target=send_others)
+        other.start()
+        try:
+            sent = [producer.send_many(payloads, partition=0) for _ in range(3)]
+        finally:
+            is_over.set()
+            other.join()
+        for deliveries in sent:
+            found: list[bytes] = []
+            for place, count in deliveries.result(60):
+                assert place.offset is not None
+                found += client.read("messages", "t", start=place.offset, count=count).payloads()
+            assert found == payloads

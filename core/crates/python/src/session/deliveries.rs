@@ -195,7 +195,8 @@ impl AwaitableDelivery {
     }
 }
 
-/// Results of messages that were sent together, by batch: result, first message, number of messages.
+/// Results of messages that were sent together, by run of messages that follow each other in a batch: result, first
+/// message, number of messages.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Deliveries {
     parts: Homebound<Arc<Parts>>,
@@ -209,7 +210,10 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn add(&mut self, batch: Arc<NativeDelivery>, index: u32) {
         match self.batches.last_mut() {
-            Some((last, _, count)) if Arc::ptr_eq(last, &batch) => *count += 1,
+            // Messages of other threads may lie between two parts of a list.
+            Some((last, first, count)) if Arc::ptr_eq(last, &batch) && *first + *count == index => {
+                *count += 1;
+            }
             _ => self.batches.push((batch, index, 1)),
         }
     }
