@@ -242,3 +242,16 @@ def test_places_are_right_if_another_thread_sends_meanwhile(client: headrace.Cli
                 assert place.offset is not None
                 found += client.read("messages", "t", start=place.offset, count=count).payloads()
             assert found == payloads
+
+
+def test_several_batches_have_the_whole_timeout(client: headrace.Client) -> None:
+    with client.producer("messages", "t", linger=0, batch_messages=1) as producer:
+        for _ in range(50):
+            deliveries = producer.send_many([b"1", b"2"], partition=0)
+            begin = time.monotonic()
+            try:
+                assert len(deliveries.result(0.09)) == 2
+            except headrace.DeadlineExceeded:
+                # A machine may be that slow.
+                waited = time.monotonic() - begin
+                assert waited > 0.089

@@ -1,6 +1,9 @@
 //! Results of messages that were sent.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use headrace_engine::{Delivery as NativeDelivery, session::Stored};
 use pyo3::{
@@ -227,14 +230,12 @@ impl Ends for Parts {
     }
 
     fn wait(&self, timeout: Duration) -> bool {
-        let open = self
-            .batches
+        #[expect(clippy::disallowed_methods, reason = "this is a client: it waits")]
+        let now = Instant::now;
+        let until = now() + timeout;
+        self.batches
             .iter()
-            .find(|(batch, _, _)| !batch.is_fulfilled());
-        match open {
-            Some((batch, _, _)) => batch.wait(timeout) && self.has_ended(),
-            None => true,
-        }
+            .all(|(batch, _, _)| batch.wait(until.saturating_duration_since(now())))
     }
 
     fn on_end(&self, listener: Box<dyn FnOnce() + Send>) {
