@@ -54,8 +54,8 @@ class ClientOptions:
     request_timeout: float = 30.0
     """Time for a call, connecting again included. 0: as long as it takes."""
     response_timeout: float = 30.0
-    """Time in which the server answers, or more of a long answer arrives; after it the connection counts as broken and is
-    made again."""
+    """Time in which the server answers, or more of a long answer arrives; after it the connection counts as broken and
+    is made again."""
     keepalive: float = 10.0
     """Idle time after which a ping shows whether the connection lives."""
     connect_attempts: int = 1
