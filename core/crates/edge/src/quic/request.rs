@@ -43,11 +43,15 @@ pub(super) struct Limits {
 
 impl Limits {
     /// Status with which the session would refuse a request of this size, or `UNAUTHENTICATED` if the request is too
-    /// large to buffer for an unauthenticated client.
+    /// large to buffer for an unauthenticated client. Notifications answer no request, so they have no stream: a command
+    /// that causes them is refused.
     fn refusal(self, code: u32, payload_bytes: usize) -> Option<Status> {
         let Ok(command) = CommandCode::try_from(code) else {
             return Some(Status::INVALID_COMMAND);
         };
+        if command == CommandCode::WatchPartitions {
+            return Some(Status::INVALID_COMMAND);
+        }
         let is_send = command == CommandCode::SendMessages;
         if !self.is_logged_in && (is_send || payload_bytes > UNAUTHENTICATED_REQUEST_BYTES_MAX) {
             return Some(Status::UNAUTHENTICATED);
@@ -149,6 +153,8 @@ mod tests {
             Some(Status::INVALID_COMMAND)
         );
         assert_eq!(known.refusal(9999, 0), Some(Status::INVALID_COMMAND));
+        let watch = CommandCode::WatchPartitions.code();
+        assert_eq!(known.refusal(watch, 20), Some(Status::INVALID_COMMAND));
         assert_eq!(unknown.refusal(send, 0), Some(Status::UNAUTHENTICATED));
         assert_eq!(unknown.refusal(create, 0), None);
         assert_eq!(
