@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
@@ -47,9 +48,23 @@ async def beginning(body: aiohttp.StreamReader, bytes_max: int) -> bytes:
         return error.partial
 
 
+def without_secrets(url: str) -> str:
+    """Return an address for messages: its login and its parameters may be secrets, and are left out.
+
+    Examples:
+        >>> without_secrets("https://anna:hunter2@shop/in?token=x")
+        'https://shop/in'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the address"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
 def not_reached(url: str, error: Exception) -> Unavailable:
     """Return the error for a request without an answer; those of timeouts have no text of their own."""
-    return Unavailable(f"{url} is not reached: {str(error) or type(error).__name__}")
+    return Unavailable(f"{without_secrets(url)} is not reached: {str(error) or type(error).__name__}")
 
 
 def trusting(ca_file: Path | None) -> aiohttp.TCPConnector:

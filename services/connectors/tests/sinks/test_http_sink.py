@@ -98,6 +98,21 @@ async def test_answers_lead_to_failures(sink_of, server, status, kind):
     assert type(caught.value) is kind
 
 
+@pytest.mark.parametrize("status", [400, 403, 503, None])
+async def test_failures_name_no_secret_of_the_address(sink_of, server, status):
+    address = server.make_url("/in")
+    secret = address.with_user("anna").with_password("hunter2").with_query(token="hunter3")
+    sink = await sink_of(url=str(secret))
+    if status is None:
+        await server.close()
+    else:
+        server.answers.append(web.Response(status=status))
+    with pytest.raises(ConnectorError) as caught:
+        await sink.write(messages(1))
+    assert str(caught.value).startswith(f"{address} ")
+    assert "hunter" not in str(caught.value)
+
+
 async def test_retry_after_is_passed_on(sink_of, server):
     sink = await sink_of()
     server.answers.append(web.Response(status=503, headers={"Retry-After": "17"}))

@@ -18,7 +18,7 @@ from headrace_connectors.contract import (
     Unavailable,
     stable_id,
 )
-from headrace_connectors.http_client import not_reached, passes, pause_of
+from headrace_connectors.http_client import not_reached, passes, pause_of, without_secrets
 from headrace_connectors.sinks.json_values import encoded, key_text
 from headrace_settings import Duration, Secret
 
@@ -81,12 +81,12 @@ class HttpSink(Sink):
                 text = (await answer.content.read(_ANSWER_BYTES)).decode(errors="replace")
                 status, retry_after = answer.status, pause_of(answer.headers)
         except aiohttp.InvalidURL as error:
-            raise ConnectorError(f"{url} is no address: correct settings.url") from error
+            raise ConnectorError(f"{without_secrets(url)} is no address: correct settings.url") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise not_reached(url, error) from error
         if 200 <= status < 300:
             return
-        message = f"{url} answered {status}: {' '.join(text.split())}"
+        message = f"{without_secrets(url)} answered {status}: {' '.join(text.split())}"
         if status in _OF_A_BODY:
             raise InvalidRecord(message)
         if passes(status):
