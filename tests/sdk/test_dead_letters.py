@@ -101,6 +101,22 @@ async def test_a_letter_of_a_letter_has_its_own_reason(client: Any, stream: str)
     assert (headers["n"], headers["x-dead-letter-topic"]) == (1, "t")
 
 
+async def test_headers_that_leave_no_room_are_left_out(client: Any, stream: str) -> None:
+    """The message fits, and its letter would not: it would be in the way of all messages behind it."""
+    headers = {f"h{number:03}": "x" * 250 for number in range(378)}
+    await send(client, stream, b"bad", key="anna", headers=headers)
+    async with client.consumer(stream, "t", group="billing") as consumer:
+        async for message in consumer:
+            await consumer.dead_letter(message, "y" * 255)
+            break
+    (letter,) = await letters(client, stream)
+    found = letter.headers or {}
+    assert (letter.payload, letter.key) == (b"bad", b"anna")
+    assert not set(found) & set(headers)
+    assert (found["x-dead-letter-headers"], found["x-dead-letter-reason"]) == ("too large", "y" * 255)
+    assert found["x-dead-letter-topic"] == "t"
+
+
 @pytest.mark.parametrize(("reason", "attempts", "problem"), [("", 1, "reason"), ("bad", 0, "attempts")])
 async def test_wrong_letters_are_refused(client: Any, stream: str, reason: str, attempts: int, problem: str) -> None:
     await send(client, stream, b"0")

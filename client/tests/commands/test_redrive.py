@@ -151,6 +151,25 @@ def test_letters_that_cannot_be_sent(headrace: Shell, client: sdk.Client, topic:
     assert payloads(client, stream, name) == [1]
 
 
+def test_letters_without_the_headers_of_their_messages_stay(
+    headrace: Shell, client: sdk.Client, topic: tuple[str, str]
+) -> None:
+    """They go where `--to` says alone: their readers may need what is missing."""
+    stream, name = topic
+    with client.producer(stream, name) as producer:
+        producer.send_many([b"1"], partition=0, headers={f"h{number:03}": "x" * 250 for number in range(378)})
+    with client.consumer(stream, name, group="g", start="first") as consumer:
+        for message in consumer:
+            consumer.dead_letter(message, "y" * 255)
+            break
+    (shown,) = json.loads(headrace("connect", "redrive", stream, f"{name}-dead", "--json"))
+    reason = "its headers are not in the letter: too large"
+    assert shown == {"reason": reason, "stream": None, "topic": None, "count": 1}
+    client.create_topic(stream, "elsewhere", partitions=1)
+    headrace("connect", "redrive", stream, f"{name}-dead", "--to", stream, "elsewhere", "--yes")
+    stored(client, stream, "elsewhere", [1])
+
+
 def test_two_redrives_at_a_time_are_refused(
     server: Server, client: sdk.Client, letters: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

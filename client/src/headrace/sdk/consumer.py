@@ -317,7 +317,8 @@ class Consumer:
 
         The letter has the payload, key and headers of the message, and headers that say why it is there:
         `x-dead-letter-reason`, `-exception`, `-attempts`, `-time`, `-stream`, `-topic`, `-partition` and `-offset`. Its
-        topic is `dead_letter_topic` of `ConsumerOptions`. If the call fails, the message does not count as processed.
+        topic is `dead_letter_topic` of `ConsumerOptions`. Headers that leave no room for those are left out, and
+        `x-dead-letter-headers` says so. If the call fails, the message does not count as processed.
 
         Args:
             message: The message, as this consumer has handed it out.

@@ -20,6 +20,8 @@ _LOG: Final = logging.getLogger("headrace")
 
 PREFIX: Final = "x-dead-letter-"
 """Beginning of the names of headers of dead letters; those of the pipeline jobs are the same."""
+HEADERS: Final = f"{PREFIX}headers"
+"""Header that says why those of the message are missing; letters with all of them lack it."""
 SUFFIX: Final = "-dead"
 _VALUE_BYTES_MAX: Final = 255
 
@@ -119,20 +121,30 @@ def _named(
 
 
 def _encoded_headers(message: Message, stream: Name, topic: str, reason: str | BaseException, attempts: int) -> bytes:
-    """Headers of the message as they are, without those of an earlier dead letter, and the new ones."""
-    kept = core.decode_user_headers(message.user_headers)
-    if kept is None:
-        _LOG.warning(
-            "partition %d: the headers of the message at offset %d cannot be read; its dead letter goes without them",
-            message.partition_id,
-            message.offset,
-        )
-        kept = []
+    """Headers of the message as they are, without those of an earlier dead letter, and the new ones.
+
+    A message must not stay because there is no room for the new ones: its own are left out then, and a header says so.
+    """
     prefix = PREFIX.encode()
-    pairs = [pair for pair in kept if not pair[0][1].startswith(prefix)]
-    for name, value in _named(stream, topic, message, reason, attempts):
-        pairs.append((("string", prefix + name.encode()), ("string", _cut(value))))
-    return core.encode_user_headers(pairs)
+    new = [
+        (("string", prefix + name.encode()), ("string", _cut(value)))
+        for name, value in _named(stream, topic, message, reason, attempts)
+    ]
+    lost = "unreadable"
+    kept = core.decode_user_headers(message.user_headers)
+    if kept is not None:
+        try:
+            return core.encode_user_headers([*(pair for pair in kept if not pair[0][1].startswith(prefix)), *new])
+        except core.CodecError as error:
+            # Any other refusal is of a single header.
+            lost = "too large" if error.field == "headers" else lost
+    _LOG.warning(
+        "partition %d: the headers of the message at offset %d are %s; its dead letter goes without them",
+        message.partition_id,
+        message.offset,
+        lost,
+    )
+    return core.encode_user_headers([*new, (("string", HEADERS.encode()), ("string", lost.encode()))])
 
 
 def _cut(text: str) -> bytes:

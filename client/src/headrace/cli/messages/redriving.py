@@ -15,7 +15,7 @@ from headrace.cli.messages.redrive_ledger import Intent, Ledger, client_of, gene
 from headrace.cli.servers.resolving import Identifier, TopicPath, find_topic
 from headrace.cli.servers.target import Target
 from headrace.sdk.client import Client as Transactions
-from headrace.sdk.dead_letters import PREFIX
+from headrace.sdk.dead_letters import HEADERS, PREFIX
 from headrace.sdk.direct import DirectProducer, Outgoing
 from headrace.sdk.errors import NotFound
 from headrace_core import (
@@ -241,6 +241,9 @@ class Redrive:
         stream, topic = self.to or (headers.get(f"{PREFIX}stream"), headers.get(f"{PREFIX}topic"))
         if message.headers is None or stream is None or topic is None:
             return Way(reason or "its headers do not say where it came from", None, None)
+        if self.to is None and HEADERS in headers:
+            # The message had headers that its readers may need.
+            return Way(f"its headers are not in the letter: {headers[HEADERS]}", None, None)
         if self.reason is not None and not self.reason.search(reason):
             return Way(reason, None, None)
         return Way(reason, str(stream), str(topic))
