@@ -5,6 +5,8 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import msgspec
@@ -18,8 +20,11 @@ from hypothesis import strategies as st
 
 import headrace
 import headrace.aio
+import headrace.aio.scan
 from headrace.tables import COLUMNS
 from headrace.tables.decoding import decoder
+from headrace.tables.scan import Scan
+from headrace.tables.selection import Range
 from headrace.testing import LocalServer
 
 ROWS = 300
@@ -98,6 +103,49 @@ def test_a_scan_of_asyncio_gives_what_the_other_gives(
             assert (await scan.table()).to_pylist() == wanted.table().to_pylist()
 
     asyncio.run(scanned())
+
+
+class Partition:
+    """Calls of a client whose topic has one partition, which answers with these first and next offsets in turn.
+
+    The statistics of the topic are those of a gateway that has not heard of the partition's node.
+    """
+
+    def __init__(self, *extents: tuple[int, int]) -> None:
+        self._extents = iter(extents)
+
+    def topic(self, _stream: str, _topic: str) -> Any:
+        return SimpleNamespace(partitions=[SimpleNamespace(id=0, messages_count=0, current_offset=0)])
+
+    def plan(self, _stream: str, _topic: str, _partition: int) -> Any:
+        first_offset, next_offset = next(self._extents)
+        return SimpleNamespace(first_offset=first_offset, next_offset=next_offset)
+
+
+class AwaitedPartition(Partition):
+    """The same for asyncio."""
+
+    async def topic(self, _stream: str, _topic: str) -> Any:
+        return super().topic(_stream, _topic)
+
+    async def plan(self, _stream: str, _topic: str, _partition: int) -> Any:
+        return super().plan(_stream, _topic, _partition)
+
+
+def scan_of(*extents: tuple[int, int]) -> Scan:
+    client: Any = Partition(*extents)
+    return Scan(client=client, stream="s", topic="t")
+
+
+def awaited_scan_of(*extents: tuple[int, int]) -> headrace.aio.scan.Scan:
+    client: Any = AwaitedPartition(*extents)
+    return headrace.aio.scan.Scan(client=client, threads=client, stream="s", topic="t")
+
+
+async def test_a_partition_is_asked_itself_for_its_offsets() -> None:
+    assert scan_of((2, 5)).ranges() == [Range(0, 2, 5)]
+    assert await awaited_scan_of((2, 5)).ranges() == [Range(0, 2, 5)]
+    assert scan_of((5, 5)).ranges() == []
 
 
 class Struct(msgspec.Struct):

@@ -37,7 +37,10 @@ class Scan(Selection):
     async def ranges(self) -> list[Range]:
         """Return the offsets that will be read: found by the indexes of the server, without reading messages."""
         found = []
-        for part in self._chosen((await self.client.topic(self.stream, self.topic)).partitions):
+        for id_ in self._chosen((await self.client.topic(self.stream, self.topic)).partitions):
+            # The partition itself is asked: the statistics of a topic may be old where a node has not answered.
+            whole = await self.client.plan(self.stream, self.topic, id_)
+            part = Range(id_, whole.first_offset, whole.next_offset)
             start, end = part.start, part.end
             if self.since is not None:
                 start = await self._first_since(part, self.since)

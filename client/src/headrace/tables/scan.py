@@ -13,7 +13,7 @@ from headrace.sdk.calls import Name
 from headrace.sdk.options import ConsumerArguments
 from headrace.sdk.starts import StartLike, at_offset, at_time
 from headrace.tables.selection import READING, Range, Selection
-from headrace_core import MessageBatch, Topic
+from headrace_core import MessageBatch, PlannedRange, Topic
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,6 +27,9 @@ class Reads(Protocol):
 
     def topic(self, stream: Name, topic: Name) -> Topic:
         """Return a topic with its partitions."""
+
+    def plan(self, stream: Name, topic: Name, partition: int) -> PlannedRange:
+        """Return the first offset of a partition, and the one after its last message."""
 
     def read(self, stream: Name, topic: Name, *, partition: int, start: StartLike, count: int) -> MessageBatch:
         """Read messages of a partition once."""
@@ -52,7 +55,10 @@ class Scan(Selection):
     def ranges(self) -> list[Range]:
         """Return the offsets that will be read: found by the indexes of the server, without reading messages."""
         found = []
-        for part in self._chosen(self.client.topic(self.stream, self.topic).partitions):
+        for id_ in self._chosen(self.client.topic(self.stream, self.topic).partitions):
+            # The partition itself is asked: the statistics of a topic may be old where a node has not answered.
+            whole = self.client.plan(self.stream, self.topic, id_)
+            part = Range(id_, whole.first_offset, whole.next_offset)
             start, end = part.start, part.end
             if self.since is not None:
                 start = self._first_since(part, self.since)

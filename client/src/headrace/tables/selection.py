@@ -55,13 +55,9 @@ class Selection:
             raise InvalidArgument(f"columns: {doubles[0]!r} is a column of the message and of the decoded payload")
         return pa.schema([field.remove_metadata() for field in fields])
 
-    def _chosen(self, partitions: Sequence[Partition]) -> list[Range]:
-        """Return all messages of the partitions that are asked for."""
-        return [
-            Range(partition.id, 0, partition.current_offset + 1 if partition.messages_count else 0)
-            for partition in partitions
-            if self.partitions is None or partition.id in self.partitions
-        ]
+    def _chosen(self, partitions: Sequence[Partition]) -> list[int]:
+        """Return the ids of the partitions that are asked for."""
+        return [partition.id for partition in partitions if self.partitions is None or partition.id in self.partitions]
 
     def _clipped(self, part: Range) -> Range:
         """Return what lies within the offsets that are asked for; its end may lie before its start."""
