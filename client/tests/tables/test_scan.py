@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import msgspec
@@ -105,21 +105,53 @@ def test_a_scan_of_asyncio_gives_what_the_other_gives(
     asyncio.run(scanned())
 
 
+class Silent:
+    """A consumer to which no message comes."""
+
+    def poll(self, timeout: float | None = None) -> None:
+        assert timeout is not None, "it would wait for ever"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class AwaitedSilent:
+    """The same for asyncio."""
+
+    async def poll(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as of `headrace.aio.Consumer`
+        assert timeout is not None, "it would wait for ever"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
 class Partition:
     """Calls of a client whose topic has one partition, which answers with these first and next offsets in turn.
 
-    The statistics of the topic are those of a gateway that has not heard of the partition's node.
+    None stands for a refusal, because its node is away. The statistics of the topic are those of a gateway that has not
+    heard of the node, and no message can be read.
     """
 
-    def __init__(self, *extents: tuple[int, int]) -> None:
+    def __init__(self, *extents: tuple[int, int] | None) -> None:
         self._extents = iter(extents)
 
     def topic(self, _stream: str, _topic: str) -> Any:
         return SimpleNamespace(partitions=[SimpleNamespace(id=0, messages_count=0, current_offset=0)])
 
     def plan(self, _stream: str, _topic: str, _partition: int) -> Any:
-        first_offset, next_offset = next(self._extents)
-        return SimpleNamespace(first_offset=first_offset, next_offset=next_offset)
+        extent = next(self._extents)
+        if extent is None:
+            raise headrace.RequestRefused("no node", code=20200, retryable=True)
+        return SimpleNamespace(first_offset=extent[0], next_offset=extent[1])
+
+    def consumer(self, *_: object, **_options: object) -> Any:
+        return Silent()
 
 
 class AwaitedPartition(Partition):
@@ -131,13 +163,16 @@ class AwaitedPartition(Partition):
     async def plan(self, _stream: str, _topic: str, _partition: int) -> Any:
         return super().plan(_stream, _topic, _partition)
 
+    def consumer(self, *_: object, **_options: object) -> Any:
+        return AwaitedSilent()
 
-def scan_of(*extents: tuple[int, int]) -> Scan:
+
+def scan_of(*extents: tuple[int, int] | None) -> Scan:
     client: Any = Partition(*extents)
     return Scan(client=client, stream="s", topic="t")
 
 
-def awaited_scan_of(*extents: tuple[int, int]) -> headrace.aio.scan.Scan:
+def awaited_scan_of(*extents: tuple[int, int] | None) -> headrace.aio.scan.Scan:
     client: Any = AwaitedPartition(*extents)
     return headrace.aio.scan.Scan(client=client, threads=client, stream="s", topic="t")
 
@@ -146,6 +181,38 @@ async def test_a_partition_is_asked_itself_for_its_offsets() -> None:
     assert scan_of((2, 5)).ranges() == [Range(0, 2, 5)]
     assert await awaited_scan_of((2, 5)).ranges() == [Range(0, 2, 5)]
     assert scan_of((5, 5)).ranges() == []
+
+
+async def test_a_scan_ends_if_the_rest_of_its_range_was_removed() -> None:
+    """The messages are still there, the node is away, and then retention has removed them."""
+    extents = ((0, 5), (0, 5), None, (6, 8))
+    assert scan_of(*extents).table().num_rows == 0
+    assert (await awaited_scan_of(*extents).table()).num_rows == 0
+
+
+async def test_a_scan_of_asyncio_fails_if_its_partition_was_purged() -> None:
+    with pytest.raises(headrace.HeadraceError, match="partition 0 was purged"):
+        await awaited_scan_of((0, 5), (0, 2)).table()
+
+
+def test_a_scan_fails_if_its_partition_was_purged(
+    headrace_server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, topic = headrace_server.fresh_topic()
+    with headrace.connect(headrace_server.url) as client:
+        with client.producer(stream, topic) as producer:
+            producer.send_many([b"1", b"2"])
+        ranges = Scan.ranges
+
+        def purged(scan: Scan) -> list[Range]:
+            found = ranges(scan)
+            client.purge_topic(stream, topic)
+            return found
+
+        monkeypatch.setattr(Scan, "ranges", purged)
+        with pytest.raises(headrace.HeadraceError, match="partition 0 was purged") as failed:
+            client.scan(stream, topic).table()
+        assert failed.value.retryable
 
 
 class Struct(msgspec.Struct):

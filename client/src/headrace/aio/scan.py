@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headrace.sdk.errors import HeadraceError
 from headrace.sdk.starts import at_offset, at_time
 from headrace.tables.scan import Reads
 from headrace.tables.scan import Scan as BlockingScan
-from headrace.tables.selection import READING, Range, Selection
+from headrace.tables.selection import QUIET_SECONDS, READING, Range, Selection
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,11 +65,26 @@ class Scan(Selection):
             async with self.client.consumer(
                 self.stream, self.topic, partitions=[part.partition_id], start=at_offset(part.start), **READING
             ) as consumer:
-                while (batch := await consumer.poll()) is not None:
+                while True:
+                    batch = await consumer.poll(QUIET_SECONDS)
+                    if batch is None:
+                        if await self._ends_early(part):
+                            break
+                        continue
                     # Decoding is work for a thread: the event loop has others to serve.
                     yield await asyncio.to_thread(rows, batch, part)
                     if batch.next_offset >= part.end:
                         break
+
+    async def _ends_early(self, part: Range) -> bool:
+        try:
+            now = await self.client.plan(self.stream, self.topic, part.partition_id)
+        except HeadraceError as error:
+            if not error.retryable:
+                raise
+            # The node is away, for example: the consumer waits for that, too.
+            return False
+        return self._is_removed(part, now)
 
     async def table(self) -> pa.Table:
         """Read everything into memory."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 import pyarrow as pa
 
 from headrace.sdk.calls import Name
+from headrace.sdk.errors import HeadraceError
 from headrace.sdk.options import ConsumerArguments
 from headrace.sdk.starts import StartLike, at_offset, at_time
-from headrace.tables.selection import READING, Range, Selection
+from headrace.tables.selection import QUIET_SECONDS, READING, Range, Selection
 from headrace_core import MessageBatch, PlannedRange, Topic
 
 if TYPE_CHECKING:
@@ -80,10 +81,25 @@ class Scan(Selection):
             with self.client.consumer(
                 self.stream, self.topic, partitions=[part.partition_id], start=at_offset(part.start), **READING
             ) as consumer:
-                for batch in consumer.batches():
+                while True:
+                    batch = consumer.poll(QUIET_SECONDS)
+                    if batch is None:
+                        if self._ends_early(part):
+                            break
+                        continue
                     yield rows(batch, part)
                     if batch.next_offset >= part.end:
                         break
+
+    def _ends_early(self, part: Range) -> bool:
+        try:
+            now = self.client.plan(self.stream, self.topic, part.partition_id)
+        except HeadraceError as error:
+            if not error.retryable:
+                raise
+            # The node is away, for example: the consumer waits for that, too.
+            return False
+        return self._is_removed(part, now)
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the table as a stream of record batches, for any library that takes the Arrow C stream interface."""

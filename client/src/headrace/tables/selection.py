@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from headrace.sdk.calls import Name
-from headrace.sdk.errors import InvalidArgument
+from headrace.sdk.errors import HeadraceError, InvalidArgument
 from headrace.sdk.options import ConsumerArguments
 from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch, schema_of
 from headrace.tables.decoding import decoder
-from headrace_core import Batch, Partition
+from headrace_core import Batch, Partition, PlannedRange
 
 READING: ConsumerArguments = {"prefetch_bytes": 4 * 1024 * 1024}
 """Options of the consumers that read: at most so many bytes are read beyond the end of a range."""
+QUIET_SECONDS: Final = 1.0
+"""Time without messages after which a partition is asked again: those of the range may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,21 @@ class Selection:
         if self.offsets is None:
             return part
         return Range(part.partition_id, max(part.start, self.offsets[0]), min(part.end, self.offsets[1]))
+
+    @staticmethod
+    def _is_removed(part: Range, now: PlannedRange) -> bool:
+        """Return whether the rest of a range was removed, as by retention, so that no other message of it comes.
+
+        Raises:
+            HeadraceError: The partition ends before the range. Its offsets may come to mean other messages.
+        """
+        if now.next_offset < part.end:
+            raise HeadraceError(
+                f"partition {part.partition_id} was purged, or lost its newest messages, while it was read: it ends at "
+                f"offset {now.next_offset}, and ended at {part.end} before",
+                retryable=True,
+            )
+        return now.first_offset >= part.end
 
     def _converter(self) -> Callable[[Batch, Range], pa.RecordBatch]:
         """Return the function that makes the rows of a table of those messages of a batch that are in a range."""
