@@ -103,6 +103,28 @@ async def test_a_stage_of_a_topic_that_was_made_anew_is_refused(client: Any, str
     assert await payloads(client, stream, "t", 1) == [b"new"]
 
 
+async def test_a_stage_of_a_partition_that_was_made_anew_is_refused(client: Any, stream: str) -> None:
+    """CON-61: the topic is the same, and has as many partitions as before."""
+    messages = [Outgoing(b"new", partition=1)]
+    async with client.direct_producer() as producer:
+        stages = await producer.stage(stream, "t", messages)
+        await client.delete_partitions(stream, "t", 1)
+        await client.create_partitions(stream, "t", 1)
+        with pytest.raises(headrace.NotFound):
+            await client.commit_transaction(stream, "import", "run-1", 1, stages)
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await client.commit_transaction(
+                        stream, "import", "run-1", 1, await producer.stage(stream, "t", messages)
+                    )
+                except headrace.NotFound:
+                    await asyncio.sleep(0.05)
+                else:
+                    break
+    assert await payloads(client, stream, "t", 1, partition=1) == [b"new"]
+
+
 @pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(milliseconds=10), timedelta(days=8)])
 async def test_a_lifetime_that_no_stage_can_have(client: Any, stream: str, lifetime: timedelta) -> None:
     """CON-61."""

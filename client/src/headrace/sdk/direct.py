@@ -72,7 +72,7 @@ class _Known:
 
     def become(self, topic: core.Topic) -> None:
         """Take what a new look-up has found."""
-        if (topic.id, topic.created_at_micros) != (self.topic.id, self.topic.created_at_micros):
+        if _origin(topic) != _origin(self.topic):
             self.incarnations = []
         self.topic = topic
 
@@ -329,6 +329,11 @@ class DirectSteps:
     def _forget(self, destination: Destination) -> None:
         with self._lock:
             self._known.pop(destination, None)
+
+
+def _origin(topic: core.Topic) -> tuple[int, int, list[int]]:
+    """Topic and partitions as they were made: a partition that is made anew has the number of the one before."""
+    return topic.id, topic.created_at_micros, [partition.created_at_micros for partition in topic.partitions]
 
 
 def _topic_of(destination: Destination, answer: Pending) -> core.Topic:
