@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headrace
 import headrace.aio
+from headrace_core import Requester, SessionConfig
 from tests.sdk.flavours import Flavour
 
 
@@ -66,6 +68,32 @@ async def test_asyncio_works_without_a_block(url: str, stream: str) -> None:
     await direct.close()
     await client.delete_stream(stream)
     await client.close()
+
+
+async def test_a_client_that_is_awaited_and_entered_opens_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Requester] = []
+
+    def noted(config: SessionConfig) -> Requester:
+        opened.append(Requester(config))
+        return opened[-1]
+
+    monkeypatch.setattr("headrace.aio.client.Requester", noted)
+    client = await headrace.aio.connect(url)
+    async with client:
+        await client.ping()
+    assert len(opened) == 1
+    with pytest.raises(headrace.ClientClosed):
+        await client.ping()
+    # One that was closed opens again.
+    async with client:
+        await client.ping()
+    assert len(opened) == 2
+
+
+async def test_an_embedded_server_of_a_client_that_is_awaited_and_entered_stops(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with await headrace.aio.connect(f"headrace+embedded://{tmp_path}/data") as client:
+            await client.ping()
 
 
 async def test_asyncio_says_what_to_write_where_a_client_is_not_connected(url: str) -> None:

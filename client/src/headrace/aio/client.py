@@ -81,8 +81,12 @@ class Client(Admin):
         self._cleanup = ExitStack()
         self._requester: Requester | None = None
         self._config: SessionConfig | None = None
+        self._is_open = False
+        """True from the first connection to `close`: a client that is awaited, and then entered, opens once."""
 
     async def _open(self) -> Self:
+        if self._is_open:
+            return self
         with ExitStack() as cleanup:
             address = self._address
             if address.embedded is not None:
@@ -99,6 +103,7 @@ class Client(Admin):
             cleanup.callback(self._requester.close)
             await bridge().finished(self._requester.opened())
             self._cleanup = cleanup.pop_all()
+            self._is_open = True
         return self
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -191,6 +196,7 @@ class Client(Admin):
 
     async def close(self) -> None:
         """Close the connection of calls, and stop an embedded server."""
+        self._is_open = False
         if self._address.embedded is None and self._hooks is None:
             self._cleanup.close()
             return
