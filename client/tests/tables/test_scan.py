@@ -285,6 +285,8 @@ def test_a_filter_is_applied(filled: tuple[headrace.Client, str, str]) -> None:
     client, stream, topic = filled
     scan = client.scan(stream, topic, where=pc.field("key") == b"key-3")
     assert set(scan.table()["key"].to_pylist()) == {b"key-3"}
+    # The query needs no column of the filter.
+    assert scan.lazy().select("offset").collect()["offset"].to_list() == scan.table()["offset"].to_pylist()
 
 
 def test_polars_reads_what_a_query_needs(filled: tuple[headrace.Client, str, str]) -> None:

@@ -121,7 +121,9 @@ class Scan(Selection):
         def source(
             with_columns: list[str] | None, predicate: polars.Expr | None, n_rows: int | None, _batch_size: int | None
         ) -> Iterator[polars.DataFrame]:
-            scan = self if with_columns is None or self.decode is not None else self._with(with_columns)
+            # Fields of decoded payloads are no columns of messages, and the scan's own filter may use any column.
+            needs_all = self.decode is not None or self.where is not None
+            scan = self if with_columns is None or needs_all else self._with(with_columns)
             left = n_rows
             for batch in scan.batches():
                 frame = polars.DataFrame(polars.from_arrow(batch))
