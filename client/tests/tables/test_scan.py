@@ -372,10 +372,19 @@ def test_mistakes_are_named(
         client.scan(stream, topic, **arguments)  # type: ignore[arg-type] # they are wrong
 
 
-def test_a_payload_that_does_not_fit_is_named(headrace_server: LocalServer) -> None:
+@pytest.mark.parametrize("form", [pa.schema([("n", pa.int64())]), Struct, Model], ids=["schema", "msgspec", "pydantic"])
+@pytest.mark.parametrize("payload", [b"no JSON", b'{"n": "one", "name": "a"}'])
+def test_a_payload_that_does_not_fit_is_named(headrace_server: LocalServer, form: object, payload: bytes) -> None:
     stream, topic = headrace_server.fresh_topic()
     with headrace.connect(headrace_server.url) as client:
         with client.producer(stream, topic) as producer:
-            producer.send(b"no JSON")
-        with pytest.raises(headrace.InvalidArgument, match="a payload does not fit the schema"):
-            client.scan(stream, topic, decode=pa.schema([("n", pa.int64())])).table()
+            producer.send(payload)
+        with pytest.raises(headrace.InvalidArgument, match="a payload does not fit"):
+            client.scan(stream, topic, decode=form).table()
+
+
+@pytest.mark.parametrize("form", [Struct, Model])
+def test_a_number_that_no_column_can_have_is_named(form: object) -> None:
+    (decode, _) = decoder(form)
+    with pytest.raises(headrace.InvalidArgument, match="a payload does not fit"):
+        decode(pa.array([b'{"n": %d, "name": "a"}' % 2**70], pa.binary()))

@@ -58,7 +58,11 @@ def _msgspec(form: Any) -> tuple[Decode, pa.Schema]:
     schema = _schema_of_json(components[form.__name__])
 
     def decode(payloads: pa.Array) -> pa.RecordBatch:
-        return _rows([msgspec.to_builtins(read(payload.as_py())) for payload in payloads], schema)
+        try:
+            rows = [msgspec.to_builtins(read(payload.as_py())) for payload in payloads]
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise _misfit(error) from None
+        return _rows(rows, schema)
 
     return decode, schema
 
@@ -69,7 +73,12 @@ def _pydantic(form: Any) -> tuple[Decode, pa.Schema]:
 
     def decode(payloads: pa.Array) -> pa.RecordBatch:
         models = (form.model_validate_json(payload.as_py()) for payload in payloads)
-        return _rows([model.model_dump(mode="json", by_alias=False) for model in models], schema)
+        try:
+            rows = [model.model_dump(mode="json", by_alias=False) for model in models]
+        except ValueError as error:
+            # Among them pydantic's own.
+            raise _misfit(error) from None
+        return _rows(rows, schema)
 
     return decode, schema
 
@@ -81,7 +90,15 @@ def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
             {name: json.dumps(value) if name in nested and value is not None else value for name, value in row.items()}
             for row in rows
         ]
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=schema)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        # A number beyond 64 bits, for example, or half a character.
+        raise _misfit(error) from None
+
+
+def _misfit(error: Exception) -> InvalidArgument:
+    return InvalidArgument(f"decode: a payload does not fit: {error}")
 
 
 def _schema_of_json(description: dict[str, Any]) -> pa.Schema:
