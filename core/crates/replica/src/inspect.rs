@@ -12,6 +12,7 @@ use crate::{
     errors::StartError,
     opening::MESSAGE_BYTES_MAX,
     storage::{Checkpoints, DataDirectory, ImageDigest, Scanned, SuperblockFile, scan},
+    surroundings::OpenMode,
 };
 
 const SUPERBLOCK_READS: u32 = 10;
@@ -124,7 +125,14 @@ pub fn inspect(
     first_op: u64,
     limit: usize,
 ) -> Result<DataDirectoryReport, StartError> {
-    let directory = &DataDirectory::on_disk(directory);
+    inspect_files(&DataDirectory::on_disk(directory), first_op, limit)
+}
+
+pub(crate) fn inspect_files(
+    directory: &DataDirectory,
+    first_op: u64,
+    limit: usize,
+) -> Result<DataDirectoryReport, StartError> {
     let Some(opened) = read_superblock(directory)? else {
         return Err(StartError::Damaged {
             path: directory.path().to_owned(),
@@ -137,7 +145,7 @@ pub fn inspect(
         cluster: superblock.cluster,
         message_size_max: MESSAGE_BYTES_MAX,
     };
-    let scanned = scan(directory, &superblock, intake)?;
+    let scanned = scan(directory, &superblock, intake, OpenMode::Read)?;
     let mut problems = Vec::new();
     if !opened.repair.is_empty() {
         problems.push(format!(

@@ -36,7 +36,7 @@ use crate::{
         Journal, JournalContext, JournalWriter, MachineFiles, Scanned, SuperblockFile, Writer,
         WriterThread, clear_unlisted, create_journal_list, has_files, scan,
     },
-    surroundings::{Environment, Machine},
+    surroundings::{Environment, Machine, OpenMode},
     thread::{ReplicaThread, Work},
 };
 
@@ -257,7 +257,7 @@ fn read_journal(
     superblock: &Superblock,
     intake: Intake,
 ) -> Result<Scanned, StartError> {
-    let scanned = scan(directory, superblock, intake)?;
+    let scanned = scan(directory, superblock, intake, OpenMode::Write)?;
     let entries = scanned.scan.entries.iter();
     let writers = entries.filter_map(|entry| Some(entry.header.as_ref()?.release));
     reject_newer_release(directory.path(), release, writers)?;

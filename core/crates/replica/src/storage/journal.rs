@@ -418,10 +418,11 @@ pub(crate) fn open_file(
     number: u64,
     bytes: u64,
     places: Vec<Place>,
+    opening: OpenMode,
 ) -> io::Result<JournalFile> {
     Ok(JournalFile {
         number,
-        file: directory.open(&name_of(number), OpenMode::Write)?,
+        file: directory.open(&name_of(number), opening)?,
         bytes,
         places,
     })

@@ -29,11 +29,12 @@ pub(crate) fn has_files(directory: &DataDirectory) -> Result<bool, StartError> {
         .map_err(|source| StartError::storage("list", directory.path(), source))
 }
 
-/// Read the journal that belongs to a superblock.
+/// Read the journal that belongs to a superblock. `opening`: mode in which its files stay open.
 pub(crate) fn scan(
     directory: &DataDirectory,
     superblock: &Superblock,
     intake: Intake,
+    opening: OpenMode,
 ) -> Result<Scanned, StartError> {
     let files = manifest::read(directory)?;
     // File names are trusted like file contents, so they must be durable too.
@@ -57,7 +58,7 @@ pub(crate) fn scan(
         .into_iter()
         .map(|(number, bytes)| {
             let places = places.remove(&number).unwrap_or_default();
-            open_file(directory, number, bytes, places).map_err(|source| {
+            open_file(directory, number, bytes, places, opening).map_err(|source| {
                 StartError::storage("open", &directory.join(&name_of(number)), source)
             })
         })

@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, io, path::Path};
 
 use headrace_buffer::Slice;
 use headrace_vsr::{
@@ -9,12 +9,14 @@ use headrace_vsr::{
 use super::*;
 use crate::{
     config::ReplicaConfig,
+    inspect::inspect_files,
     opening::initial_status,
     storage::{
-        directory::DataDirectory,
+        directory::{DataDirectory, MachineFiles},
         journal::{JournalContext, JournalFile, name_of, open_file},
         manifest, scan,
     },
+    surroundings::{Files, OpenFile, OpenMode},
 };
 
 const FILE_BYTES: u64 = 1 << 20;
@@ -60,7 +62,7 @@ fn context(directory: &DataDirectory, disk: &Arc<Disk>) -> JournalContext {
 fn full_journal(directory: &DataDirectory, disk: &Arc<Disk>) -> Journal {
     fs::write(directory.join(&name_of(1)), vec![0; 1 << 20]).unwrap();
     manifest::write(directory, &[(1, FILE_BYTES)], true).unwrap();
-    let file = open_file(directory, 1, FILE_BYTES, Vec::new()).unwrap();
+    let file = open_file(directory, 1, FILE_BYTES, Vec::new(), OpenMode::Write).unwrap();
     let position = FILE_BYTES - 3 * BLOCK_BYTES as u64;
     let mut journal = Journal::new(context(directory, disk), vec![file], position, 0, 0);
     for op in 1..=3 {
@@ -72,7 +74,8 @@ fn full_journal(directory: &DataDirectory, disk: &Arc<Disk>) -> Journal {
 
 fn scan_of(directory: &DataDirectory) -> Scan {
     let superblock = Superblock::new(7, 1, 1, 0, vec![1], 0);
-    scan(directory, &superblock, INTAKE).unwrap().scan
+    let scanned = scan(directory, &superblock, INTAKE, OpenMode::Read);
+    scanned.unwrap().scan
 }
 
 /// Create a writer whose journal file is not writable.
@@ -199,4 +202,64 @@ fn a_cut_is_sealed_in_a_full_file_without_space_for_another() {
     let scan = scan_of(directory);
     let ops: Vec<u64> = scan.entries.iter().map(|entry| entry.op).collect();
     assert_eq!((ops, scan.witnessed), (vec![1, 2], 2));
+}
+
+/// Files of this machine, without the permission to change them.
+#[derive(Debug)]
+struct ReadOnlyFiles;
+
+fn denied<T>() -> io::Result<T> {
+    Err(io::ErrorKind::PermissionDenied.into())
+}
+
+impl Files for ReadOnlyFiles {
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        denied()
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn fmt::Debug + Send>> {
+        denied()
+    }
+
+    fn open(&self, path: &Path, opening: OpenMode) -> io::Result<Box<dyn OpenFile>> {
+        if opening == OpenMode::Read {
+            MachineFiles.open(path, opening)
+        } else {
+            denied()
+        }
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        MachineFiles.length(path)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        MachineFiles.names(directory)
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        denied()
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        denied()
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        MachineFiles.sync_directory(directory)
+    }
+}
+
+#[test]
+fn an_inspection_needs_no_permission_to_write() {
+    let kept = tempfile::tempdir().unwrap();
+    let directory = &DataDirectory::on_disk(kept.path());
+    let superblock = Superblock::new(7, 1, 1, 0, vec![1], 0);
+    SuperblockFile::create(directory, &superblock, true).unwrap();
+    full_journal(directory, &Arc::default());
+    let files = DataDirectory::new(kept.path(), Arc::new(ReadOnlyFiles));
+    let report = inspect_files(&files, 1, 10).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let ops: Vec<u64> = report.records.iter().map(|record| record.op).collect();
+    assert_eq!(ops, [1, 2, 3]);
 }
