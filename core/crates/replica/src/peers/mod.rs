@@ -10,7 +10,7 @@ mod stream;
 mod tls;
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     net::{SocketAddr, TcpListener},
     os::fd::AsFd,
     sync::Arc,
@@ -43,6 +43,8 @@ use crate::{
 
 /// Maximum number of unauthenticated connections.
 const UNAUTHENTICATED_MAX: usize = 32;
+/// Time until another attempt after connections could not be accepted, because no descriptor was free for example.
+const ACCEPT_RETRY_NS: u64 = 100_000_000;
 
 /// Event on a connection.
 #[derive(Debug)]
@@ -111,6 +113,8 @@ pub(crate) struct Peers {
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     accepted: u64,
+    /// Time of the next attempt to accept. Until then the listener is not waited for: it would be ready all the time.
+    accept_at_ns: Option<u64>,
     refused: u64,
     last_refusal: String,
 }
@@ -162,6 +166,7 @@ impl Peers {
             outgoing,
             incoming: Vec::new(),
             accepted: 0,
+            accept_at_ns: None,
             refused: 0,
             last_refusal: String::new(),
         })
@@ -184,7 +189,9 @@ impl Peers {
 
     /// Append the descriptors to wait for.
     pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<(DescriptorOwner, PollFd<'a>)>) {
-        if let Listener::Tcp(listener) = &self.listener {
+        if let Listener::Tcp(listener) = &self.listener
+            && self.accept_at_ns.is_none()
+        {
             into.push((
                 DescriptorOwner::Listener,
                 PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
@@ -225,13 +232,16 @@ impl Peers {
         }
     }
 
-    /// Dial the peers that are due, and close connections whose handshake has timed out.
+    /// Dial the peers that are due, close connections whose handshake has timed out, and accept again after a failure.
     pub(crate) fn tick(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         for outgoing in &mut self.outgoing {
             outgoing.tick(now_ns, out);
         }
         self.incoming
             .retain(|incoming| !incoming.handshake_timed_out(now_ns));
+        if self.accept_at_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            self.accept(now_ns, out);
+        }
     }
 
     /// Process the result of a dialling thread.
@@ -332,9 +342,18 @@ impl Peers {
 
     fn accept(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         loop {
-            // Out of descriptors, or the peer has already disconnected: the next turn tries again.
-            let Ok(socket) = self.listener.accept() else {
-                return;
+            let socket = match self.listener.accept() {
+                Ok(socket) => socket,
+                Err(error) => {
+                    let is_passing = matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock
+                            | ErrorKind::Interrupted
+                            | ErrorKind::ConnectionAborted
+                    );
+                    self.accept_at_ns = (!is_passing).then(|| now_ns + ACCEPT_RETRY_NS);
+                    return;
+                }
             };
             let unauthenticated = self.incoming.iter().filter(|from| from.peer().is_none());
             if unauthenticated.count() >= UNAUTHENTICATED_MAX {
@@ -404,4 +423,49 @@ fn nonce(machine: &dyn Machine) -> io::Result<[u8; NONCE_BYTES]> {
     let mut nonce = [0; NONCE_BYTES];
     machine.random(&mut nonce)?;
     Ok(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+    use crate::opening::system_environment;
+
+    /// A thread that is out of descriptors must not use all of a processor.
+    #[test]
+    fn a_listener_that_cannot_accept_is_left_alone_for_a_while() {
+        let config: ReplicaConfig = serde_json::from_value(serde_json::json!({
+            "directory": "unused", "cluster": "c", "replica": 0, "secret": "s".repeat(32),
+            "replicas": ["127.0.0.1:0", "one:1", "two:2"], "given_up": [1, 2],
+        }))
+        .unwrap();
+        let intake = Intake {
+            cluster: config.cluster_id(),
+            message_size_max: 1 << 20,
+        };
+        let mut peers = Peers::open(&config, intake, &system_environment(), &|_| {}).unwrap();
+        let waits = |peers: &Peers| {
+            let mut places = Vec::new();
+            peers.descriptors(&mut places);
+            !places.is_empty()
+        };
+        let mut out = Vec::new();
+        peers.ready(DescriptorOwner::Listener, 0, &mut out);
+        assert!(waits(&peers));
+
+        // A socket that does not listen fails every time.
+        let failing = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let failing = Listener::Tcp(TcpListener::from(failing));
+        let working = std::mem::replace(&mut peers.listener, failing);
+        peers.ready(DescriptorOwner::Listener, 0, &mut out);
+        assert!(!waits(&peers));
+        peers.tick(ACCEPT_RETRY_NS, &mut out);
+        assert!(!waits(&peers));
+        peers.listener = working;
+        peers.tick(2 * ACCEPT_RETRY_NS - 1, &mut out);
+        assert!(!waits(&peers));
+        peers.tick(2 * ACCEPT_RETRY_NS, &mut out);
+        assert!(waits(&peers));
+    }
 }
