@@ -99,13 +99,11 @@ impl Client {
         call: impl FnOnce(&mut NativeClient) -> Result<T, ClientError> + Send,
     ) -> PyResult<T> {
         self.home.check()?;
-        python.detach(|| {
-            let mut client = self.lock();
-            let client = client
-                .as_mut()
-                .ok_or_else(|| ConnectionLost::new_err("the client is closed"))?;
-            call(client).map_err(|error| client_error(&error))
-        })
+        let called = python.detach(|| self.lock().as_mut().map(call));
+        // Converted without the lock: an exception needs the GIL, and its holder may want the lock.
+        called
+            .ok_or_else(|| ConnectionLost::new_err("the client is closed"))?
+            .map_err(|error| client_error(&error))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<NativeClient>> {
@@ -397,12 +395,12 @@ impl Client {
         let begin = Instant::now();
         while !self.with(python, |client| client.is_wait_over(INTERRUPTION_CHECK))? {
             if begin.elapsed() >= limit {
-                self.close();
+                self.close(python);
                 let text = format!("no answer to ReadMessages within {limit:?}");
                 return Err(ConnectionLost::new_err(text));
             }
             // A late answer to the interrupted wait would be taken for the next request's.
-            python.check_signals().inspect_err(|_| self.close())?;
+            python.check_signals().inspect_err(|_| self.close(python))?;
         }
         let mut buffer = ResponseBuffer::default();
         let buffer = &mut buffer;
@@ -410,9 +408,9 @@ impl Client {
         records_of(python, &polled)
     }
 
-    fn watcher(&self) -> PyResult<Watcher> {
+    fn watcher(&self, python: Python<'_>) -> PyResult<Watcher> {
         self.home.check()?;
-        let client = self.lock().take();
+        let client = python.detach(|| self.lock().take());
         let client = client.ok_or_else(|| ConnectionLost::new_err("the client is closed"))?;
         Ok(Watcher::new(NativeWatcher::new(client)))
     }
@@ -554,8 +552,8 @@ impl Client {
         Ok(PyBytes::new(python, &answer))
     }
 
-    fn close(&self) {
-        *self.lock() = None;
+    fn close(&self, python: Python<'_>) {
+        python.detach(|| *self.lock() = None);
     }
 }
 

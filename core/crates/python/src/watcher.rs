@@ -36,13 +36,11 @@ impl Watcher {
         call: impl FnOnce(&mut NativeWatcher) -> Result<T, ClientError> + Send,
     ) -> PyResult<T> {
         self.home.check()?;
-        python.detach(|| {
-            let mut watcher = self.lock();
-            let watcher = watcher
-                .as_mut()
-                .ok_or_else(|| ConnectionLost::new_err("the watcher is closed"))?;
-            call(watcher).map_err(|error| client_error(&error))
-        })
+        let called = python.detach(|| self.lock().as_mut().map(call));
+        // Converted without the lock: an exception needs the GIL, and its holder may want the lock.
+        called
+            .ok_or_else(|| ConnectionLost::new_err("the watcher is closed"))?
+            .map_err(|error| client_error(&error))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<NativeWatcher>> {
@@ -83,7 +81,7 @@ impl Watcher {
         }
     }
 
-    fn close(&self) {
-        *self.lock() = None;
+    fn close(&self, python: Python<'_>) {
+        python.detach(|| *self.lock() = None);
     }
 }
