@@ -231,7 +231,7 @@ def test_calls_reach_its_process_and_answers_come_back(process: Process, stream:
 
 
 def test_calls_at_the_same_time_have_an_answer_each(process: Process, stream: str, tmp_path: Path) -> None:
-    """They wait in its process while the plugin blocks the loop."""
+    """Calls wait in the process of the connector while the plugin blocks its loop."""
     process.start(odd(stream, tmp_path, "blocks_at = 5"))
     until((tmp_path / "once").exists)
     with ThreadPoolExecutor() as threads:

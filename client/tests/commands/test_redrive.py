@@ -154,7 +154,7 @@ def test_letters_that_cannot_be_sent(headrace: Shell, client: sdk.Client, topic:
 def test_letters_without_the_headers_of_their_messages_stay(
     headrace: Shell, client: sdk.Client, topic: tuple[str, str]
 ) -> None:
-    """They go where `--to` says alone: their readers may need what is missing."""
+    """Such letters go only where `--to` says: their readers may need what is missing."""
     stream, name = topic
     with client.producer(stream, name) as producer:
         producer.send_many([b"1"], partition=0, headers={f"h{number:03}": "x" * 250 for number in range(378)})

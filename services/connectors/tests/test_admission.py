@@ -92,7 +92,7 @@ async def test_a_topic_that_is_not_to_be_created_leaves_its_place():
 
 
 async def test_several_batches_find_that_a_topic_is_missing():
-    """With several batches in flight, each asks for the topic before the first one knows the answer."""
+    """Several batches in flight ask for the topic before the first one knows the answer."""
     admission = table(Server(failures={("s", "typo"): NotCreated("create it")}))
     found = await asyncio.gather(*(admission.admit(groups(("s", "typo"), ("s", "a"))) for _ in range(2)))
     for admitted, refused in found:
