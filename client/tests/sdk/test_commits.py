@@ -258,6 +258,18 @@ async def test_closing_waits_for_what_is_stored_automatically(
     assert committing.native.begun == [(0, 4)]
 
 
+async def test_a_reset_undoes_what_was_noted_of_the_former_log(
+    committing: Committing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(committing.native, "note_processed", lambda *note: noted.append(note))
+    committing.progress.note(0, 5)
+    committing.native.items = [("reset", 0)]
+    await committing.read()
+    assert noted == [(0, 5), (0, 0)]
+    assert 0 not in committing.progress.processed
+
+
 async def test_a_revoke_waits_for_what_is_stored_automatically(committing: Committing, clock: list[float]) -> None:
     committing.store_automatically(clock)
     committing.native.items = [("revoked", [0])]

@@ -1200,7 +1200,10 @@ class Consumer:
     def commit(self, partition: int, offset: int) -> Pending:
         """Store the offset of the last processed message; the result is None."""
     def note_processed(self, partition: int, next_offset: int) -> None:
-        """Note the offset after the last processed message, from which reading continues after a lost connection."""
+        """Note the offset after the last processed message, from which reading continues after a lost connection.
+
+        0 takes back what was noted before.
+        """
     def seek(self, partition: int, start: str, value: int = 0) -> Pending:
         """Continue at another place; the result is whether the consumer reads the partition."""
     def set_paused(self, partitions: list[int], is_paused: bool) -> None: ...

@@ -78,6 +78,8 @@ class Progress:
                 return False
             case "reset":
                 self.forget([content])
+                # A batch that was handed out before may have been noted since.
+                native(self._native.note_processed, content, 0)
                 _LOG.warning("partition %d was purged or made anew: reading continues at its beginning", content)
                 return False
         return True

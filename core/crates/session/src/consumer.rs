@@ -19,7 +19,7 @@ use headrace_wire::{
 };
 
 pub use self::effects::{Batch, ConsumerEffect, DataToken, Item, WatchToken};
-use self::partition::Partition;
+use self::partition::{Partition, Watched};
 pub use self::settings::{ConsumerConfig, Membership, Start};
 use crate::{Failure, Outcome, OwnedIdentifier, Repeat, Request};
 
@@ -51,6 +51,8 @@ pub struct Consumer<C> {
     /// Offset after the last processed message, by partition, of partitions that were owned. It outlives the ownership
     /// until another position is known.
     processed: BTreeMap<u32, u64>,
+    /// Last report by partition, of partitions that were owned: it shows whether `processed` means the same log still.
+    logs: BTreeMap<u32, Watched>,
     /// Number that the next partition or position gets: answers to earlier ones are ignored.
     epochs: u32,
     /// Partition after which the next one is read.
@@ -80,6 +82,7 @@ impl<C> Consumer<C> {
             watch: None,
             partitions: BTreeMap::new(),
             processed: BTreeMap::new(),
+            logs: BTreeMap::new(),
             epochs: 0,
             last_read: u32::MAX,
             reads_in_flight: 0,
@@ -149,6 +152,13 @@ impl<C> Consumer<C> {
     /// The watch session is open.
     pub fn watch_opened(&mut self, generation: u64) {
         self.watch = Some(generation);
+        // Reports on this connection are newer than everything that was read before.
+        for (id, log) in &mut self.logs {
+            let processed = self.processed.get(id).copied();
+            let read = self.partitions.get(id).and_then(Partition::read_end);
+            let ends = processed.into_iter().chain(read);
+            log.next_offset = ends.fold(log.next_offset, u64::max);
+        }
         let owned = self.assigned();
         self.watch_partitions(&owned);
     }
@@ -210,7 +220,7 @@ impl<C> Consumer<C> {
         let epoch = self.next_epoch();
         self.processed.remove(&partition);
         let found = self.partitions.get_mut(&partition)?;
-        found.seek(start, epoch);
+        found.choose(start, epoch);
         self.settle_end(partition);
         self.read_more();
         Some(epoch)
@@ -223,9 +233,14 @@ impl<C> Consumer<C> {
     }
 
     /// Note the offset after the last processed message of a partition. A consumer that gets the partition again after
-    /// a lost connection continues there if the stored offset is not beyond it.
+    /// a lost connection continues there if the stored offset is not beyond it. With 0 it reads everything that the log
+    /// has, except what is older than the time at which it begins.
     pub fn note_processed(&mut self, partition: u32, next_offset: u64) {
-        self.processed.insert(partition, next_offset);
+        if next_offset == 0 && matches!(self.config.start, Start::Timestamp(_)) {
+            self.processed.remove(&partition);
+        } else {
+            self.processed.insert(partition, next_offset);
+        }
     }
 
     /// Store the offset of the last processed message. A member that got the partition again is refused if the message is

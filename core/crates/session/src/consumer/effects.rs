@@ -47,7 +47,8 @@ pub enum Item {
         /// First offset after them.
         to: u64,
     },
-    /// The partition was purged, or is a new one under the same name: reading continues at its beginning.
+    /// The partition was purged, or is a new one under the same name: reading continues at its beginning, or after what
+    /// other members have processed of it since.
     Reset {
         /// The partition.
         partition: u32,

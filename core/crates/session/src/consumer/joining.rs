@@ -281,7 +281,7 @@ impl<C> Consumer<C> {
         }
     }
 
-    fn query_offset(&mut self, id: u32) {
+    pub(super) fn query_offset(&mut self, id: u32) {
         let start = self.config.start;
         let Some(partition) = self.partitions.get_mut(&id) else {
             return;

@@ -49,6 +49,8 @@ pub(super) struct Partition {
     pub(super) is_leaving: bool,
     /// The caller was notified of that.
     pub(super) is_revoked: bool,
+    /// The caller has chosen a place since the partition was assigned.
+    is_chosen: bool,
 }
 
 /// State of a partition on the server.
@@ -58,6 +60,13 @@ pub(super) struct Watched {
     pub(super) purge_epoch: u64,
     pub(super) first_offset: u64,
     pub(super) next_offset: u64,
+}
+
+impl Watched {
+    /// Return whether offsets mean the same messages, as far as both have them.
+    pub(super) fn is_same_log(&self, other: &Self) -> bool {
+        (self.incarnation, self.purge_epoch) == (other.incarnation, other.purge_epoch)
+    }
 }
 
 impl Partition {
@@ -78,6 +87,7 @@ impl Partition {
             is_exhausted: false,
             is_leaving: false,
             is_revoked: false,
+            is_chosen: false,
         }
     }
 
@@ -97,7 +107,13 @@ impl Partition {
         self.is_exhausted = false;
     }
 
-    pub(super) fn seek(&mut self, start: Start, epoch: u32) {
+    /// Continue at a place of the caller.
+    pub(super) fn choose(&mut self, start: Start, epoch: u32) {
+        self.is_chosen = true;
+        self.seek(start, epoch);
+    }
+
+    fn seek(&mut self, start: Start, epoch: u32) {
         self.epoch = epoch;
         self.is_reading = false;
         self.lowest = Some(0);
@@ -121,7 +137,41 @@ impl Partition {
             Position::At(start @ Start::Timestamp(_)) => start,
             _ => Start::First,
         };
+        self.read = None;
+        self.stored = 0;
         self.seek(start, epoch);
+    }
+
+    /// Return whether the stored offset decides where reading begins, and nothing was read yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.read.is_none() && !self.is_chosen
+    }
+
+    /// Forget the position: the stored offset is to be queried again.
+    pub(super) fn forget_position(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.position = Position::Unknown;
+        self.is_reading = false;
+        self.stored = 0;
+        self.lowest = None;
+    }
+
+    /// Take notice that the log was cut: it had messages up to `before`, and ends at `end` now. A position among those
+    /// that are gone moves to the end.
+    pub(super) fn cut(&mut self, before: u64, end: u64, epoch: u32) {
+        let before = self.read.unwrap_or(0).max(before);
+        self.read = self.read.map(|read| read.min(end));
+        self.stored = self.stored.min(end);
+        self.lowest = self.lowest.map(|lowest| lowest.min(end));
+        // Beyond that it is a place for which the caller waits.
+        if let Some(next) = self.next_offset()
+            && end < next
+            && next <= before
+        {
+            self.epoch = epoch;
+            self.is_reading = false;
+            self.begin_at(Start::Offset(end));
+        }
     }
 
     /// The end is a fixed offset as soon as it is known. Returns it if it is known from now on.
@@ -134,18 +184,14 @@ impl Partition {
         Some(end)
     }
 
-    /// Take a report of the server. Returns true if offsets mean other messages than before.
+    /// Take a report of the server. Returns false if it is the first one since the partition was assigned.
     pub(super) fn watch(&mut self, watched: Watched) -> bool {
-        let is_other = self.watched.is_some_and(|before| {
-            (before.incarnation, before.purge_epoch) != (watched.incarnation, watched.purge_epoch)
-        });
         if self.watched != Some(watched) {
             self.is_blocked = false;
             self.is_exhausted = false;
         }
-        self.watched = Some(watched);
         self.is_watched = true;
-        is_other
+        self.watched.replace(watched).is_some()
     }
 
     /// Offset of the next message, if it is known.
@@ -198,6 +244,11 @@ impl Partition {
         } else {
             self.is_blocked = true;
         }
+    }
+
+    /// Offset after the last message that was read since the partition was assigned.
+    pub(super) fn read_end(&self) -> Option<u64> {
+        self.read
     }
 
     pub(super) fn read_up_to(&mut self, next_offset: u64) {

@@ -83,19 +83,56 @@ impl<C> Consumer<C> {
                 explanation: String::new(),
             });
         }
-        let is_other = partition.watch(Watched {
+        let watched = Watched {
             incarnation: report.incarnation,
             purge_epoch: report.purge_epoch,
             first_offset: report.first_offset,
             next_offset: report.next_offset,
-        });
-        if is_other && partition.is_positioned() {
-            self.epochs += 1;
-            partition.restart(self.epochs);
-            self.processed.remove(&id);
-            self.item(Item::Reset { partition: id });
+        };
+        let was_reported = partition.watch(watched);
+        match self.logs.insert(id, watched) {
+            Some(before) if !before.is_same_log(&watched) => self.log_replaced(id, was_reported),
+            Some(before) if watched.next_offset < before.next_offset => {
+                self.log_cut(id, before.next_offset, watched.next_offset);
+            }
+            _ => {}
         }
         self.settle_end(id);
+    }
+
+    /// Offsets of a partition mean other messages than before: it was purged, or is a new one under the same name. That
+    /// may have happened while another member owned it.
+    fn log_replaced(&mut self, id: u32, was_reported: bool) {
+        self.note_processed(id, 0);
+        let stores_offsets = self.config.membership.consumer().is_some();
+        let epoch = self.next_epoch();
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        if stores_offsets && partition.is_untouched() {
+            // The offset may have been found in the former log, and other members may have read this one.
+            partition.forget_position(epoch);
+            self.query_offset(id);
+        } else if was_reported {
+            partition.restart(epoch);
+        } else {
+            // The caller has just chosen the place.
+            return;
+        }
+        self.item(Item::Reset { partition: id });
+    }
+
+    /// A log has lost its last messages, with the power of its node: new ones get their offsets. Reports arrive in the
+    /// order in which they were made, so none that is merely late looks like this.
+    fn log_cut(&mut self, id: u32, before: u64, end: u64) {
+        let processed = self.processed.get(&id).copied().unwrap_or(0);
+        if end < processed {
+            self.processed.insert(id, end);
+        }
+        let epoch = self.next_epoch();
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.cut(before.max(processed), end, epoch);
+        }
     }
 
     /// Read partitions that have messages, in turn, while there is room for their messages.

@@ -204,6 +204,79 @@ fn a_member_that_returns_continues_after_what_it_has_processed() {
     assert_eq!(bench.asked(), ["read 0 from 8"]);
 }
 
+/// A member whose partition was with another one, and has come back. It has processed the messages up to 10.
+fn returned() -> Bench {
+    let mut bench = Bench::member(&[0]);
+    bench.report(0, 10);
+    bench.answer("read 0 First", Ok(messages(0, 0..10)));
+    bench.consumer.note_processed(0, 10);
+    bench.pass();
+    bench.assign(&[], &[]);
+    bench.pass();
+    bench.assign(&[0], &[]);
+    let reported = bench.take_reported();
+    assert_eq!(reported, ["batch 0 0..10", "lost [0]", "assigned [0]"]);
+    bench
+}
+
+#[test]
+fn a_purge_during_the_ownership_of_another_member_makes_what_was_processed_void() {
+    for (found, expected) in [
+        (stored(0, 2), "read 0 from 3"),
+        (Bytes::new(), "read 0 from 0"),
+    ] {
+        let mut bench = returned();
+        // It may have been found before the purge.
+        bench.answer("offset 0", Ok(stored(0, 9)));
+        bench.report_purged(0, 1, 5);
+        assert_eq!(bench.take_reported(), ["reset 0"]);
+        bench.answer("offset 0", Ok(found));
+        assert_eq!(bench.asked(), [expected]);
+    }
+    // A place that the caller has chosen meanwhile stays.
+    let mut bench = returned();
+    bench.consumer.seek(0, Start::Offset(4));
+    bench.answer("offset 0", Ok(stored(0, 9)));
+    bench.report_purged(0, 1, 5);
+    assert!(bench.take_reported().is_empty());
+    assert_eq!(bench.asked(), ["read 0 from 4"]);
+}
+
+#[test]
+fn a_log_that_has_lost_its_end_is_read_on_from_what_is_left() {
+    let mut bench = Bench::member(&[0]);
+    bench.report(0, 20);
+    bench.answer("read 0 First", Ok(messages(0, 0..20)));
+    bench.consumer.taken(10_000);
+    bench.consumer.note_processed(0, 20);
+    bench.lose();
+    bench.open(2);
+    bench.answer("join", Ok(Bytes::new()));
+    bench.assign(&[0], &[]);
+    bench.answer("offset 0", Ok(stored(0, 9)));
+    bench.report(0, 10);
+    bench.report(0, 15);
+    assert_eq!(bench.asked(), ["read 0 from 10"]);
+
+    let mut bench = Bench::alone(&[0], Start::First);
+    bench.report(0, 12);
+    bench.answer("read 0 First", Ok(messages(0, 0..20)));
+    bench.consumer.taken(10_000);
+    // This one was made before the messages were read.
+    bench.report(0, 15);
+    assert_eq!(bench.consumer.position(0), Some((Some(20), 15)));
+    bench.lose();
+    bench.consumer.watch_lost();
+    bench.open(2);
+    bench.report(0, 18);
+    bench.report(0, 19);
+    assert_eq!(bench.asked(), ["read 0 from 18"]);
+    // A place behind the end for which the caller waits stays.
+    bench.consumer.seek(0, Start::Offset(50));
+    bench.report(0, 17);
+    assert_eq!(bench.consumer.position(0), Some((Some(50), 17)));
+}
+
 #[test]
 fn a_single_reader_keeps_its_partitions_and_asks_again_for_what_it_did_not_learn() {
     let mut bench = Bench::new(
