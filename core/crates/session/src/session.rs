@@ -280,6 +280,13 @@ impl<T> Session<T> {
                 self.send_queued(now);
             }
             Step::Login if is_temporary(status) => self.break_off(status.description(), now),
+            // Others have used up the attempts of the user or the address: this says nothing about the credentials.
+            Step::Login
+                if status == Status::TOO_MANY_LOGIN_ATTEMPTS
+                    && (self.was_open || self.config.first_rounds == u32::MAX) =>
+            {
+                self.break_off(status.description(), now);
+            }
             Step::Login => self.fail(&Failure::LoginRefused { status }),
         }
     }

@@ -215,6 +215,37 @@ fn a_refused_login_ends_the_session_and_its_requests() {
     assert_eq!(bench.take_events(), ["2: the client is closed"]);
 }
 
+/// Someone else may have used up the attempts of the user, or of the address.
+#[test]
+fn too_many_login_attempts_end_only_the_first_connection() {
+    let refuse_login = |bench: &mut Bench| {
+        bench.connect();
+        bench.answer(Status::OK, b"");
+        bench.answer(Status::OK, b"");
+        bench.answer(Status::TOO_MANY_LOGIN_ATTEMPTS, b"");
+    };
+    let mut bench = Bench::open();
+    bench.submit(GetMe, Repeat::Always, 1);
+    bench.break_off();
+    bench.pass();
+    assert_eq!(bench.take_events(), ["close", "lost: reset", "connect 0"]);
+    for _ in 0..3 {
+        refuse_login(&mut bench);
+        assert!(bench.pass() > Duration::ZERO);
+        assert_eq!(bench.take_events(), ["close", "connect 0"]);
+    }
+    bench.log_in();
+    bench.answer(Status::OK, b"me");
+    assert_eq!(bench.take_events(), ["opened 5", "1: me"]);
+
+    // A session of a client that was connected before is tried without end from its beginning.
+    for (first_rounds, is_ended) in [(9, true), (u32::MAX, false)] {
+        let mut bench = Bench::new(1, first_rounds);
+        refuse_login(&mut bench);
+        assert_eq!(bench.session.next_deadline().is_none(), is_ended);
+    }
+}
+
 #[test]
 fn addresses_take_turns_and_a_round_without_success_is_followed_by_a_pause() {
     let mut bench = Bench::new(2, 2);
