@@ -451,7 +451,10 @@ impl Task {
         };
         // A topic that was seen before may be gone: its batches are refused with the reason. A broken connection is
         // made again, and the topic is asked for again then.
-        let is_final = failure.status().is_some() || matches!(failure, Failure::Malformed { .. });
+        let is_final = !matches!(
+            failure,
+            Failure::NotSent { .. } | Failure::Unanswered { .. } | Failure::Late { .. }
+        );
         (!is_known && is_final).then_some(failure)
     }
 

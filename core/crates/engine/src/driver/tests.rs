@@ -367,6 +367,27 @@ fn message(partition: u32) -> Outgoing<'static> {
 }
 
 #[test]
+fn a_producer_of_a_topic_without_partitions_does_not_open() {
+    let server = Server::new();
+    let producer = ProducerHandle::new(
+        &engine(),
+        &server.settings(false),
+        ProducerConfig::default(),
+        OwnedIdentifier::Numeric(1),
+        OwnedIdentifier::Numeric(2),
+        None,
+    );
+    let mut peer = server.accept();
+    assert_eq!(peer.request().0, CommandCode::ReportOffsets);
+    assert_eq!(peer.request().0, CommandCode::GetTopic);
+    peer.answer(Status::OK, b"");
+    peer.answer(Status::OK, &topic(0));
+    let reason = "topic \"topic\" has no partitions".to_owned();
+    let failure = Failure::Unrepresentable { reason };
+    assert_eq!(wait(&producer.opened()), Err(failure));
+}
+
+#[test]
 fn a_producer_delivers_over_a_lost_connection_and_closes() {
     let server = Server::new();
     let producer = ProducerHandle::new(
