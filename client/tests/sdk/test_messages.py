@@ -240,7 +240,8 @@ def test_places_are_right_if_another_thread_sends_meanwhile(client: headrace.Cli
             found: list[bytes] = []
             for place, count in deliveries.result(60):
                 assert place.offset is not None
-                found += client.read("messages", "t", start=place.offset, count=count).payloads()
+                read = client.read("messages", "t", start=place.offset, count=count)
+                found += [bytes(message.payload) for message in read]
             assert found == payloads
 
 
