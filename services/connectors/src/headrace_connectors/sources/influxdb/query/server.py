@@ -96,7 +96,7 @@ class InfluxServer:
         Raises:
             ConnectorError: The file with the authority cannot be read.
         """
-        # Those of an attempt that has failed.
+        # Close the connections of an attempt that has failed.
         await self.close()
         settings = self._settings
         headers = {}
