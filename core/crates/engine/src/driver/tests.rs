@@ -366,17 +366,21 @@ fn message(partition: u32) -> Outgoing<'static> {
     }
 }
 
-#[test]
-fn a_producer_of_a_topic_without_partitions_does_not_open() {
-    let server = Server::new();
-    let producer = ProducerHandle::new(
+fn producer(server: &Server) -> ProducerHandle {
+    ProducerHandle::new(
         &engine(),
         &server.settings(false),
         ProducerConfig::default(),
         OwnedIdentifier::Numeric(1),
         OwnedIdentifier::Numeric(2),
         None,
-    );
+    )
+}
+
+#[test]
+fn a_producer_of_a_topic_without_partitions_does_not_open() {
+    let server = Server::new();
+    let producer = producer(&server);
     let mut peer = server.accept();
     assert_eq!(peer.request().0, CommandCode::ReportOffsets);
     assert_eq!(peer.request().0, CommandCode::GetTopic);
@@ -390,14 +394,7 @@ fn a_producer_of_a_topic_without_partitions_does_not_open() {
 #[test]
 fn a_producer_delivers_over_a_lost_connection_and_closes() {
     let server = Server::new();
-    let producer = ProducerHandle::new(
-        &engine(),
-        &server.settings(false),
-        ProducerConfig::default(),
-        OwnedIdentifier::Numeric(1),
-        OwnedIdentifier::Numeric(2),
-        None,
-    );
+    let producer = producer(&server);
     let mut peer = server.accept();
     assert_eq!(peer.request().0, CommandCode::ReportOffsets);
     assert_eq!(peer.request().0, CommandCode::GetTopic);
@@ -444,14 +441,7 @@ fn a_producer_delivers_over_a_lost_connection_and_closes() {
 #[test]
 fn a_producer_opens_over_a_lost_connection() {
     let server = Server::new();
-    let producer = ProducerHandle::new(
-        &engine(),
-        &server.settings(false),
-        ProducerConfig::default(),
-        OwnedIdentifier::Numeric(1),
-        OwnedIdentifier::Numeric(2),
-        None,
-    );
+    let producer = producer(&server);
     for is_answered in [false, true] {
         let mut peer = server.accept();
         assert_eq!(peer.request().0, CommandCode::ReportOffsets);
