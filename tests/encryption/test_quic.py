@@ -10,6 +10,7 @@ import pytest
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import polled
 from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.long_poll import watch
 from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.conftest import StartServer
 from tests.encryption.quic_caller import QuicCaller, calling
@@ -99,6 +100,8 @@ async def test_every_stream_gets_its_own_answer(shared_server: ServerProcess) ->
         (struct.pack("<II", 4 + (512 << 20), Code.SEND_MESSAGES), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (frames.request(Code.CREATE_STREAM), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (frames.request(Code.CREATE_STREAM, b"\0"), struct.pack("<II", Status.INVALID_FORMAT, 0)),
+        # Notifications belong to no stream.
+        (frames.request(Code.WATCH_PARTITIONS, watch("s", [0])), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         # Bytes after the frame are ignored.
         (frames.request(Code.PING) + b"more", bytes(8)),
         (frames.request(Code.PING, b"padding"), bytes(8)),

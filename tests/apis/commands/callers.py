@@ -92,7 +92,8 @@ class CallerOverQuic:
             self._runner.run(self._caller.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token)))
 
     def ways(self, command: Command) -> Sequence[str]:
-        return ("",)
+        # Notifications belong to no stream, so the command is refused before any right is considered.
+        return () if command.code == Code.WATCH_PARTITIONS else ("",)
 
     def ask(self, command: Command, way: str) -> int:
         return self._runner.run(self._caller.request(command.code, command.payload)).status
