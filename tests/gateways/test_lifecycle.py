@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import aiohttp
 import grpc
 import pytest
 
@@ -226,6 +227,22 @@ def test_a_gateway_that_the_cluster_does_not_know_says_so(cluster: Cluster, tmp_
     assert "Traceback" not in done.stderr
 
 
+async def test_the_audit_trail_outlasts_the_gateway(tmp_path: Path) -> None:
+    settings = {**GATEWAY, "audit.directory": str(tmp_path / "trail")}
+    with Cluster(tmp_path, replicas=1, nodes=1, gateways=1, node_settings=NODE, gateway_settings=settings) as cluster:
+        gateway = cluster.gateways[0]
+        url = f"http://{gateway.listeners.http}"
+        async with aiohttp.ClientSession() as session:
+            await (await Api(session, url).login()).ok("POST", "/streams", {"name": "remembered"})
+        assert gateway.stop() == 0
+        gateway.start()
+        cluster.wait_for(gateway)
+        async with aiohttp.ClientSession() as session:
+            trail = await (await Api(session, url).login())("GET", "/audit?event=change")
+        assert (trail.status, b'"remembered"' in trail.body) == (200, True)
+        assert "set audit.directory" not in gateway.log_text()
+
+
 def test_a_gateway_waits_for_the_metadata_service_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, replicas=1, nodes=1, gateways=1, node_settings=NODE, gateway_settings=GATEWAY)
     gateway = cluster.gateways[0]
@@ -242,5 +259,6 @@ def test_a_gateway_waits_for_the_metadata_service_and_can_be_stopped_meanwhile(t
             gateway.process.send_signal(signalled)
             assert gateway.process.wait(SECONDS) == 0
         assert "Traceback" not in gateway.log_text()
+        assert "set audit.directory" in gateway.log_text()
     finally:
         cluster.kill()

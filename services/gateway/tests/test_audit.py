@@ -32,7 +32,7 @@ class Users:
         return User(id=user_id, username="ann") if user_id == 7 else None
 
 
-def trail(directory: Path, **settings: object) -> Trail:
+def trail(directory: Path, /, **settings: object) -> Trail:
     moments = itertools.count(1_000_000)
     config = AuditConfig(**settings)  # type: ignore[arg-type]
     return Trail(config, directory, gateway="g", accounts=Users(), clock=lambda: next(moments))  # type: ignore[arg-type]
@@ -86,6 +86,16 @@ async def test_many_at_a_time_are_all_there(tmp_path: Path) -> None:
         assert {event.username for event in events(tmp_path)} == {f"user {n}" for n in range(300)}
     await written.logged_in("login", Status.OK, username="late", user_id=9)
     assert events(tmp_path)[0].username == "late", "the process stops, and what is asked for is recorded all the same"
+
+
+async def test_the_trail_is_in_the_directory_of_the_settings(tmp_path: Path) -> None:
+    """The data directory of a gateway process is removed at its end."""
+    written = trail(tmp_path / "data", directory=tmp_path / "kept" / "trail")
+    async with written.working():
+        await written.changed("delete_segments", {"name": "0/0/0"}, user_id=7)
+    assert not (tmp_path / "data").exists()
+    assert written.directory == tmp_path / "kept" / "trail"
+    assert [event.action for event in read(written.directory, Wanted(), 10)] == ["delete_segments"]
 
 
 async def test_a_flood_of_failures_is_counted_and_not_written(tmp_path: Path) -> None:

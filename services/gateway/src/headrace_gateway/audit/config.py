@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from headrace_settings import Between, Section, Size
@@ -12,6 +13,11 @@ class AuditConfig(Section):
 
     enabled: bool = True
     """Write the audit trail."""
+
+    directory: Path | None = None
+    """Directory of the audit trail, for this process alone. Not set: `audit` in the data directory. A gateway process
+    has only a temporary one, so its audit trail is then deleted when it stops.
+    """
 
     max_file_size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 GiB"))] = Size.parse("8 MiB")
     """Size at which a file of the audit trail is full and the next file is started."""

@@ -22,7 +22,7 @@ from headrace_node.connections.caller import CALLER
 from headrace_proto.errors import Status, find
 
 DIRECTORY: Final = "audit"
-"""Subdirectory of the data directory."""
+"""Subdirectory of the data directory, unless the settings name a directory."""
 
 QUEUE: Final = "queue"
 DISK: Final = "disk"
@@ -54,7 +54,7 @@ class Trail:
             accounts: Source of user names.
             clock: Clock.
         """
-        self.directory = directory / DIRECTORY
+        self.directory = config.directory or directory / DIRECTORY
         self.lost_counts = dict.fromkeys(REASONS, 0)
         """Number of events lost instead of being written, by reason."""
         self.suppressed_count = 0

@@ -143,6 +143,8 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
     readiness = Readiness(life)
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
+        if config.audit.enabled and config.audit.directory is None:
+            _log.warning("the audit trail will be deleted when this gateway stops: set audit.directory to keep it")
         # The shards store nothing, but require a directory.
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
         connections = await stack.enter_async_context(connected(config.cluster.target))
