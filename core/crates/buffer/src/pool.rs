@@ -23,6 +23,8 @@ const IDLE_SIZE_BYTES_MIN: usize = 64 * 1024;
 /// Divisor of the budget for the reserve that large requests leave to small buffers and writes. Without a reserve, work
 /// that waits for memory could never proceed.
 const RESERVE_DIVISOR: u64 = 8;
+/// Divisor of the budget for the part of that reserve that answers of other processes leave, too.
+const ANSWERS_RESERVE_DIVISOR: u64 = 16;
 /// Divisor of the budget for caches.
 const CACHES_DIVISOR: u64 = 2;
 /// Divisor of the budget for reads, including data being sent to slow consumers.
@@ -135,21 +137,44 @@ impl BufferPool {
 
     /// Acquire a buffer for the read of a poll. Leaves a reserve and the promised memory, within a separate share.
     pub fn acquire_to_read(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        self.acquire_read_within(
+            len_bytes,
+            self.reads_share_bytes(),
+            self.receive_limit_bytes(),
+        )
+    }
+
+    /// Acquire a buffer for the answer of another process to a poll, within the share of reads. Leaves only a part of
+    /// the reserve: answers that release the memory of batches may follow.
+    pub fn acquire_answer(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        let capacity = self.0.capacity_bytes;
+        let limit = capacity - capacity / ANSWERS_RESERVE_DIVISOR;
+        self.acquire_read_within(len_bytes, self.reads_share_bytes(), limit)
+    }
+
+    /// Acquire a buffer for such an answer beyond the share of reads, in turn with large batches. Leaves a reserve.
+    pub fn acquire_answer_in_turn(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        self.acquire_read_within(len_bytes, u64::MAX, self.receive_limit_bytes())
+    }
+
+    fn acquire_read_within(
+        &self,
+        len_bytes: usize,
+        share_bytes: u64,
+        limit_bytes: u64,
+    ) -> Result<Buffer, PoolExhausted> {
         let pool = &*self.0;
         let Some(class) = class_for(len_bytes) else {
             return Err(pool.refuse(len_bytes));
         };
         let size = class_size_bytes(class) as u64;
-        let limit = self.receive_limit_bytes();
-        let promised = pool.promised_bytes.load(Ordering::Relaxed);
-        let share = (pool.capacity_bytes / READS_DIVISOR).min(limit.saturating_sub(promised));
         let reads = pool.reads_bytes.fetch_add(size, Ordering::Relaxed) + size;
         // A single read may exceed the share: otherwise a large message could never be read with a small share.
-        if reads > share && reads > size {
+        if reads > share_bytes && reads > size {
             pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
             return Err(pool.refuse(len_bytes));
         }
-        let buffer = self.acquire_within(len_bytes, limit, true);
+        let buffer = self.acquire_within(len_bytes, limit_bytes, true);
         if buffer.is_err() {
             pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
         }
@@ -198,6 +223,13 @@ impl BufferPool {
     fn receive_limit_bytes(&self) -> u64 {
         let capacity = self.0.capacity_bytes;
         capacity - capacity / RESERVE_DIVISOR
+    }
+
+    /// Share of reads, which leave the promised memory.
+    fn reads_share_bytes(&self) -> u64 {
+        let promised = self.0.promised_bytes.load(Ordering::Relaxed);
+        let left = self.receive_limit_bytes().saturating_sub(promised);
+        (self.0.capacity_bytes / READS_DIVISOR).min(left)
     }
 
     /// Maximum size of a batch that can ever be received: memory that is never released, such as buffers of idle

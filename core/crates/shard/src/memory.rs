@@ -103,13 +103,19 @@ impl Memory {
     }
 
     /// Acquire a buffer for a large batch, in turn. On failure, `turn` is a place in the queue, to be passed to the
-    /// next call.
+    /// next call. The answer of a node needs no turn within the share of reads: acknowledgements behind it on its link
+    /// may release the memory for which batches in the queue wait.
     pub(crate) fn acquire_in_turn(
         &self,
         len_bytes: usize,
         turn: &mut Option<Turn>,
         place: Place,
     ) -> Result<Buffer, PoolExhausted> {
+        let is_answer = matches!(place.receiver, Receiver::Link(_));
+        if is_answer && let Ok(buffer) = self.pool.acquire_answer(len_bytes) {
+            *turn = None;
+            return Ok(buffer);
+        }
         if len_bytes > self.pool.receivable_bytes_max() {
             // Such a size may never become available, and must not block others. Batches of clients are smaller.
             return self.pool.acquire(len_bytes);
@@ -120,7 +126,11 @@ impl Memory {
         }
         let is_first = before.map_or_else(|| !self.is_waiting(), |before| before == 0);
         if is_first {
-            let result = self.pool.acquire_to_receive(len_bytes);
+            let result = if is_answer {
+                self.pool.acquire_answer_in_turn(len_bytes)
+            } else {
+                self.pool.acquire_to_receive(len_bytes)
+            };
             if result.is_ok() {
                 *turn = None;
                 return result;
@@ -370,6 +380,8 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
+    use headrace_model::NodeId;
+
     use super::*;
 
     const CLASS: usize = 64 << 10;
@@ -409,6 +421,36 @@ mod tests {
         assert!(large.is_none() && memory.first().expect("one").bytes == CLASS);
         assert!(ask(CLASS, &mut small, 2));
         assert!(!memory.is_waiting());
+    }
+
+    /// SHARD-12: the answer of a node is received although batches wait, which its link may have to acknowledge first.
+    #[test]
+    fn an_answer_does_not_wait_behind_batches() {
+        let memory = Memory::new(BufferPool::new(16 * CLASS as u64));
+        let _held: Vec<_> = (0..14)
+            .map(|_| memory.pool().acquire_to_receive(CLASS).expect("room"))
+            .collect();
+        let (mut batch, mut turn) = (None, None);
+        let result = memory.acquire_in_turn(CLASS, &mut batch, place(1));
+        assert!(result.is_err() && batch.is_some());
+        let peer = Peer {
+            node: NodeId(1),
+            shard: ShardId(0),
+        };
+        let link = Place {
+            shard: ShardId(0),
+            receiver: Receiver::Link(peer),
+        };
+        let answer = memory.acquire_in_turn(CLASS, &mut turn, link);
+        assert!(answer.is_ok() && turn.is_none());
+        assert_eq!(memory.pool().statistics().reads_bytes, CLASS as u64);
+        // Small buffers have the rest.
+        assert!(memory.acquire_in_turn(CLASS, &mut turn, link).is_err());
+        assert!(turn.is_some());
+        drop(answer);
+        assert!(memory.acquire_in_turn(CLASS, &mut turn, link).is_ok());
+        assert!(turn.is_none());
+        assert_eq!(memory.first().map(|first| first.place), Some(place(1)));
     }
 
     /// A receiver that is gone does not block others.

@@ -134,6 +134,31 @@ fn reads_leave_room_for_others() {
     assert!(pool.acquire_to_read(768 << 10).is_ok());
 }
 
+/// SHARD-12: answers of other processes get a part of the reserve, within the share of reads.
+#[test]
+fn answers_do_not_need_what_batches_hold() {
+    let pool = BufferPool::new(1 << 20);
+    let mut batches = Vec::new();
+    while let Ok(buffer) = pool.acquire_to_receive(64 << 10) {
+        batches.push(buffer);
+    }
+    let answer = pool.acquire_answer(64 << 10);
+    assert!(answer.is_ok() && pool.acquire_answer(64 << 10).is_err());
+    assert!(pool.acquire(64 << 10).is_ok());
+    drop((batches, answer));
+    let mut answers = Vec::new();
+    while let Ok(buffer) = pool.acquire_answer(64 << 10) {
+        answers.push(buffer);
+    }
+    assert_eq!(pool.statistics().reads_bytes, 512 << 10);
+    while let Ok(buffer) = pool.acquire_answer_in_turn(64 << 10) {
+        answers.push(buffer);
+    }
+    assert_eq!(pool.statistics().reads_bytes, 7 << 17);
+    drop(answers);
+    assert_eq!(pool.statistics().reads_bytes, 0);
+}
+
 /// SHARD-12: refusals are remembered; the largest one counts.
 #[test]
 fn what_was_refused_is_wanted() {

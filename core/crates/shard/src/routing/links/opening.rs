@@ -168,6 +168,10 @@ impl Links {
     pub(super) fn lose_silent(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let silence = self.config.links.silence_timeout_micros;
         let then = Timestamp(moment.now.0.saturating_sub(silence));
+        // The answers may have arrived: this process has no memory to receive them.
+        for link in self.by_peer.values_mut().filter(|link| link.is_starved) {
+            link.heard_at = moment.now;
+        }
         let silent: Vec<Peer> = (self.by_peer.iter())
             .filter(|(_, link)| match link.state {
                 State::Opening { until, .. } => until <= moment.now,

@@ -287,7 +287,7 @@ fn partitions_of_a_stopped_node_show() {
 /// A client whose request waits for a node cannot send heartbeats.
 #[test]
 fn who_waits_for_a_node_is_not_silent() {
-    let mut world = World::with_heartbeat(1, Some(1_000_000));
+    let mut world = World::with_heartbeat(1, 1_000_000);
     let (first, second, idle) = (world.client(), world.client(), world.client());
     world.down = vec![0];
     world.send(first, 0, &[b"1"]);

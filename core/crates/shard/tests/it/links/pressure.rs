@@ -2,7 +2,10 @@
 
 use headrace_wire::Status;
 
-use crate::links::world::{IN_FLIGHT_BYTES_MAX, World};
+use crate::links::{
+    losses::poll,
+    world::{IN_FLIGHT_BYTES_MAX, SILENCE_MICROS, World},
+};
 
 #[test]
 fn who_wants_a_slow_node_waits_and_others_go_on() {
@@ -60,4 +63,37 @@ fn who_is_held_may_leave() {
         let refused = world.reply(clients[1]).status;
         assert_eq!(refused, Status::PARTITION_UNAVAILABLE);
     }
+}
+
+/// SHARD-12: a link on which an answer waits for memory is kept, however long that takes.
+#[test]
+fn a_link_that_waits_for_memory_is_not_silent() {
+    const ANSWER_BYTES: usize = 900_000;
+    let mut world = World::with_memory(1, 8 << 20);
+    let writer = world.client();
+    world.send(writer, 0, &[&vec![b'x'; ANSWER_BYTES]]);
+    assert_eq!(world.reply(writer).status, Status::OK);
+    let readers: Vec<_> = (0..16).map(|_| world.client()).collect();
+    for reader in &readers {
+        world.sockets[*reader].is_deaf = true;
+        world.request(*reader, &poll(0, false));
+    }
+    let answered = |world: &World| {
+        (readers.iter())
+            .filter(|reader| world.sockets[**reader].back.len() > ANSWER_BYTES)
+            .count()
+    };
+    // An eighth of the memory stays free.
+    assert_eq!(answered(&world), 7);
+    world.send(writer, 0, &[b"behind the answers"]);
+    world.pass(SILENCE_MICROS * 2);
+    assert_eq!(world.links_to(0).len(), 1);
+    assert_eq!(world.try_reply(writer), None);
+    for reader in &readers {
+        world.sockets[*reader].is_deaf = false;
+    }
+    world.pass(SILENCE_MICROS / 2);
+    assert_eq!(world.reply(writer).status, Status::OK);
+    assert_eq!(answered(&world), readers.len());
+    assert!(world.reports.is_empty(), "{:?}", world.reports);
 }

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use headrace_buffer::{Buffer, BufferPool};
+use headrace_buffer::{Buffer, BufferPool, Slice};
 use headrace_catalog::{Catalog, CatalogWriter};
 use headrace_model::{
     Namespace, NodeId, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId,
@@ -56,8 +56,10 @@ pub struct Socket {
     /// Bytes in transit from the gateway.
     pub back: VecDeque<u8>,
     receive: Option<(Buffer, usize, usize)>,
-    /// True if a send has not been reported as complete.
-    sending: bool,
+    /// Buffers of a send that has not been reported as complete.
+    sending: Option<Vec<Slice>>,
+    /// True if the peer does not read: no send completes.
+    pub is_deaf: bool,
     /// True if the peer has closed the connection, after the bytes in transit.
     pub is_ended: bool,
     /// True if the gateway has closed the connection.
@@ -101,11 +103,20 @@ pub struct Reply {
 impl World {
     /// A gateway and two nodes, with a topic of this many partitions, all on the first node.
     pub fn new(partitions: u32) -> Self {
-        Self::with_heartbeat(partitions, None)
+        Self::with(partitions, None, 1 << 30)
     }
 
     /// A world in which clients silent for longer than 1.2 times this interval are removed from the registry.
-    pub fn with_heartbeat(partitions: u32, heartbeat_interval_micros: Option<u64>) -> Self {
+    pub fn with_heartbeat(partitions: u32, heartbeat_interval_micros: u64) -> Self {
+        Self::with(partitions, Some(heartbeat_interval_micros), 1 << 30)
+    }
+
+    /// A world whose gateway has this much memory.
+    pub fn with_memory(partitions: u32, bytes: u64) -> Self {
+        Self::with(partitions, None, bytes)
+    }
+
+    fn with(partitions: u32, heartbeat_interval_micros: Option<u64>, memory_bytes: u64) -> Self {
         let writer = CatalogWriter::new(Catalog::default());
         let nowhere = partition(0);
         let node = NodeView {
@@ -149,7 +160,7 @@ impl World {
             Arc::new(config),
             writer.reader(),
             clients.clone(),
-            Memory::new(BufferPool::new(1 << 30)),
+            Memory::new(BufferPool::new(memory_bytes)),
             7,
         );
         let mut world = Self {
@@ -283,7 +294,8 @@ impl World {
             towards: VecDeque::new(),
             back: VecDeque::new(),
             receive: None,
-            sending: false,
+            sending: None,
+            is_deaf: false,
             is_ended: false,
             is_closed: false,
         });

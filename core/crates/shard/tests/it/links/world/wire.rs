@@ -77,8 +77,8 @@ impl World {
                 continue;
             }
             let connection = socket.key;
-            let is_held = self.is_held && socket.end != End::Client;
-            if !is_held && std::mem::take(&mut socket.sending) {
+            let is_held = socket.is_deaf || (self.is_held && socket.end != End::Client);
+            if !is_held && socket.sending.take().is_some() {
                 self.inputs.push_back(Input::Sent {
                     connection,
                     sent: true,
@@ -169,11 +169,11 @@ impl World {
                 }
                 Effect::Send { connection, slices } => {
                     let socket = &mut self.sockets[connection.index as usize];
-                    assert!(!socket.sending, "one send at a time");
-                    socket.sending = true;
-                    for slice in slices {
-                        socket.back.extend(&*slice);
+                    assert!(socket.sending.is_none(), "one send at a time");
+                    for slice in &slices {
+                        socket.back.extend(&**slice);
                     }
+                    socket.sending = Some(slices);
                 }
                 Effect::Close { connection } => {
                     let index = connection.index as usize;
