@@ -245,6 +245,11 @@ impl BufferPool {
         self.has_room_within(len_bytes, self.receive_limit_bytes())
     }
 
+    /// Return true if reads hold more than their share, as answers of other processes can.
+    pub fn has_too_many_reads(&self) -> bool {
+        self.0.reads_bytes.load(Ordering::Relaxed) > self.0.capacity_bytes / READS_DIVISOR
+    }
+
     /// Return true if [`acquire`](Self::acquire) would succeed now.
     pub fn has_room(&self, len_bytes: usize) -> bool {
         self.has_room_within(len_bytes, self.0.capacity_bytes)

@@ -36,6 +36,7 @@ pub(crate) struct Sessions {
     retry_at: Option<Timestamp>,
     heartbeats_at: Timestamp,
     stale_members_at: Timestamp,
+    slow_readers_at: Timestamp,
     /// Earliest expiry of a login on this shard; possibly of a session that has already ended.
     logins_expire_at: Option<Timestamp>,
     /// Number of disconnect requests at the last check.
@@ -81,6 +82,7 @@ impl Sessions {
             retry_at: None,
             heartbeats_at: Timestamp(0),
             stale_members_at: Timestamp(0),
+            slow_readers_at: Timestamp(0),
             logins_expire_at: None,
             disconnections_seen: 0,
             refusals: Refusals::default(),

@@ -171,6 +171,7 @@ impl Shard {
         self.sessions.retry_starved(now);
         self.close_lingering(effects);
         self.process_deadlines(effects);
+        self.close_slow_readers(effects);
         self.end_expired_sessions(effects);
         self.end_unwanted(effects);
         self.report_stale_members(effects);

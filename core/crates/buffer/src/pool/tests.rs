@@ -151,10 +151,12 @@ fn answers_do_not_need_what_batches_hold() {
         answers.push(buffer);
     }
     assert_eq!(pool.statistics().reads_bytes, 512 << 10);
+    assert!(!pool.has_too_many_reads());
     while let Ok(buffer) = pool.acquire_answer_in_turn(64 << 10) {
         answers.push(buffer);
     }
     assert_eq!(pool.statistics().reads_bytes, 7 << 17);
+    assert!(pool.has_too_many_reads());
     drop(answers);
     assert_eq!(pool.statistics().reads_bytes, 0);
 }

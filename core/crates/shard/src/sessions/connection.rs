@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) sending: bool,
     /// Size of that send.
     pub(crate) sending_bytes: u64,
+    /// Start of that send.
+    pub(crate) sending_since: Timestamp,
     /// True if no more requests are accepted. The connection closes after everything outgoing was sent.
     pub(crate) closing: bool,
     /// True if the connection has a deadline for its last send.
@@ -83,6 +85,7 @@ impl Connection {
             receiving: false,
             sending: false,
             sending_bytes: 0,
+            sending_since: Timestamp(0),
             closing: false,
             is_end_awaited: false,
             lingers_until: None,

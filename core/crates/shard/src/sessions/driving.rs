@@ -223,6 +223,7 @@ impl Shard {
         if !connection.sending && connection.pipeline.has_outgoing() {
             connection.sending = true;
             connection.sending_bytes = connection.pipeline.outgoing_bytes();
+            connection.sending_since = self.now;
             let slices = connection.pipeline.take_outgoing();
             effects.push(Effect::Send {
                 connection: key,

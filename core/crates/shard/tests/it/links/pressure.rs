@@ -7,6 +7,10 @@ use crate::links::{
     world::{IN_FLIGHT_BYTES_MAX, SILENCE_MICROS, World},
 };
 
+/// Memory of the gateway, and size of an answer of which some fit.
+const MEMORY_BYTES: u64 = 8 << 20;
+const ANSWER_BYTES: usize = 900_000;
+
 #[test]
 fn who_wants_a_slow_node_waits_and_others_go_on() {
     let mut world = World::new(2);
@@ -65,11 +69,8 @@ fn who_is_held_may_leave() {
     }
 }
 
-/// SHARD-12: a link on which an answer waits for memory is kept, however long that takes.
-#[test]
-fn a_link_that_waits_for_memory_is_not_silent() {
-    const ANSWER_BYTES: usize = 900_000;
-    let mut world = World::with_memory(1, 8 << 20);
+/// Readers of large answers, as many as do not fit into the memory, whose clients do not read.
+fn deaf_readers(world: &mut World) -> Vec<usize> {
     let writer = world.client();
     world.send(writer, 0, &[&vec![b'x'; ANSWER_BYTES]]);
     assert_eq!(world.reply(writer).status, Status::OK);
@@ -78,13 +79,25 @@ fn a_link_that_waits_for_memory_is_not_silent() {
         world.sockets[*reader].is_deaf = true;
         world.request(*reader, &poll(0, false));
     }
-    let answered = |world: &World| {
-        (readers.iter())
-            .filter(|reader| world.sockets[**reader].back.len() > ANSWER_BYTES)
-            .count()
-    };
-    // An eighth of the memory stays free.
-    assert_eq!(answered(&world), 7);
+    // An eighth of the memory stays free, and the connections have buffers.
+    let answered = answered(world, &readers);
+    assert!((4..8).contains(&answered), "{answered}");
+    readers
+}
+
+/// Number of readers that were answered.
+fn answered(world: &World, readers: &[usize]) -> usize {
+    (readers.iter())
+        .filter(|reader| world.sockets[**reader].back.len() > ANSWER_BYTES)
+        .count()
+}
+
+/// SHARD-12: a link on which an answer waits for memory is kept.
+#[test]
+fn a_link_that_waits_for_memory_is_not_silent() {
+    let mut world = World::with_memory(1, MEMORY_BYTES);
+    let readers = deaf_readers(&mut world);
+    let writer = world.client();
     world.send(writer, 0, &[b"behind the answers"]);
     world.pass(SILENCE_MICROS * 2);
     assert_eq!(world.links_to(0).len(), 1);
@@ -94,6 +107,29 @@ fn a_link_that_waits_for_memory_is_not_silent() {
     }
     world.pass(SILENCE_MICROS / 2);
     assert_eq!(world.reply(writer).status, Status::OK);
-    assert_eq!(answered(&world), readers.len());
+    assert_eq!(answered(&world, &readers), readers.len());
     assert!(world.reports.is_empty(), "{:?}", world.reports);
+}
+
+/// SHARD-12: clients that do not read stop others only for the time that reading may take.
+#[test]
+fn clients_that_do_not_read_are_disconnected_while_others_wait() {
+    let mut world = World::with_memory(1, MEMORY_BYTES);
+    let readers = deaf_readers(&mut world);
+    let writer = world.client();
+    world.send(writer, 0, &[b"behind the answers"]);
+    world.pass(25_000_000);
+    assert_eq!(world.try_reply(writer), None);
+    world.pass(75_000_000);
+    assert_eq!(world.reply(writer).status, Status::OK);
+    assert_eq!(world.links_to(0).len(), 1);
+    let closed = (readers.iter()).filter(|reader| world.is_closed(**reader));
+    let closed = closed.count();
+    assert!((10..16).contains(&closed), "{closed}");
+    assert!(world.reports[0].contains("connections were closed: their clients left answers"));
+    // The others may take their time: no one needs their memory.
+    world.pass(100_000_000);
+    let open = readers.iter().filter(|reader| !world.is_closed(**reader));
+    assert_eq!(open.count(), readers.len() - closed);
+    assert!(!world.is_closed(writer));
 }

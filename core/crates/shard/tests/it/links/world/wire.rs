@@ -178,6 +178,7 @@ impl World {
                 Effect::Close { connection } => {
                     let index = connection.index as usize;
                     self.sockets[index].is_closed = true;
+                    self.sockets[index].sending = None;
                     if let End::Node(node) = self.sockets[index].end {
                         self.nodes[node].links.remove(&index);
                     }
