@@ -63,8 +63,8 @@ def test_each_partition_node(cluster: Containers, entrance: Entrance, name: str,
 
 
 def test_each_gateway(cluster: Containers, entrance: Entrance, name: str) -> None:
-    """Clients of the gateway reconnect once, through the balancer; group members are replaced, and all messages are
-    read.
+    """Clients of the gateway reconnect once, through the balancer; group members are replaced, all messages are read, and
+    the audit trail is kept.
     """
     load = Load(entrance, name, seed=3)
     client = entrance.open()
@@ -76,8 +76,11 @@ def test_each_gateway(cluster: Containers, entrance: Entrance, name: str) -> Non
             member.start()
         for gateway in GATEWAYS:
             before = [sender.lost_connections for sender in load.senders]
+            recorded = oldest_events(cluster, gateway)
             die(cluster, gateway)
             load.wait_progress()
+            assert recorded
+            assert recorded <= oldest_events(cluster, gateway)
             after = [sender.lost_connections for sender in load.senders]
             assert all(now - earlier <= 1 for earlier, now in zip(before, after, strict=True)), (before, after)
             assert before != after, "no client was at this gateway"
@@ -105,6 +108,11 @@ def test_the_others(cluster: Containers, entrance: Entrance, name: str) -> None:
         die(cluster, "balancer")
         load.wait_progress()
     load.check()
+
+
+def oldest_events(cluster: Containers, gateway: str) -> set[str]:
+    """The first line of each file of the audit trail."""
+    return set(cluster.inside(gateway, "head -qn 1 /var/lib/headrace/audit/*.jsonl").splitlines())
 
 
 def die(cluster: Containers, service: str) -> None:
