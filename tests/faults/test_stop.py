@@ -160,7 +160,8 @@ def test_a_client_that_does_not_read_loses_no_messages(start_server: StartServer
     with RawConnection.as_root(server.address) as connection, RawConnection.as_root(server.address) as deaf:
         connection.create_topic("s")
         connection.create_topic("large")
-        connection.send("large", "t", 0, *[bytes(1000)] * 1000)
+        # An answer that may take longer to be read than the server waits.
+        connection.send("large", "t", 0, *[bytes(4000)] * 1000)
         deaf.socket.settimeout(0.5)
         poll = frames.request(Code.POLL_MESSAGES, frames.poll("large", "t", 0, Strategy.FIRST, count=1000))
         with pytest.raises(TimeoutError):
