@@ -34,6 +34,7 @@ impl Links {
             let message = format!("node {} at {address} is not reached: {reason}", peer.node);
             effects.push(Effect::Report { message });
         }
+        self.stop_gathering_without(peer, moment.now);
     }
 
     /// Process the end of a drained link: the node has answered everything that it executed.

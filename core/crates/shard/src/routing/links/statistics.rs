@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headrace_link::{RequestId, Scope, StatisticsSnapshot, ToNode};
 use headrace_model::{ShardId, Timestamp};
 
-use super::{LinkEvent, Links, Moment, Peer};
+use super::{LinkEvent, Links, Moment, Peer, link::State};
 use crate::api::{Effect, Origin};
 
 /// Time after which a node without an answer is left out: its last known statistics are used.
@@ -48,12 +48,14 @@ impl Links {
         effects: &mut Vec<Effect>,
     ) {
         let call = self.calls.next();
+        let mut unasked = self.holders(moment, scope);
+        unasked.retain(|peer| self.may_be_reached(moment.now, *peer));
         let gathering = Gathering {
             origin,
             request,
             scope,
             until: Timestamp(moment.now.0 + STATISTICS_TIMEOUT_MICROS),
-            unasked: self.holders(moment, scope),
+            unasked,
             asked: BTreeSet::new(),
         };
         self.gatherings.under_way.insert(call, gathering);
@@ -78,6 +80,18 @@ impl Links {
                 ),
             })
             .collect()
+    }
+
+    /// Return whether a node may answer soon. Requests of a connection wait for the statistics that another of its
+    /// requests needs, so nodes that are known to be unreachable are not waited for, except by the request that tries to
+    /// reach them again.
+    fn may_be_reached(&self, now: Timestamp, peer: Peer) -> bool {
+        let link = self.by_peer.get(&peer).filter(|link| link.failures > 0);
+        link.is_none_or(|link| match link.state {
+            State::Open { .. } => true,
+            State::Resting { until } => until <= now,
+            State::Connecting { .. } | State::Opening { .. } => false,
+        })
     }
 
     /// Ask the nodes that can be reached now.
@@ -129,11 +143,19 @@ impl Links {
         self.end_gatherings(moment.now);
     }
 
-    /// Stop waiting for a node whose link is lost.
+    /// Stop waiting for the answers of a node whose link is closed.
     pub(super) fn stop_gathering_from(&mut self, peer: Peer) {
         for gathering in self.gatherings.under_way.values_mut() {
             gathering.asked.remove(&peer);
         }
+    }
+
+    /// Stop waiting for a node that cannot be reached.
+    pub(super) fn stop_gathering_without(&mut self, peer: Peer, now: Timestamp) {
+        for gathering in self.gatherings.under_way.values_mut() {
+            gathering.unasked.remove(&peer);
+        }
+        self.end_gatherings(now);
     }
 
     /// Complete requests that have all statistics, or whose timeout has passed.

@@ -212,6 +212,43 @@ fn statistics_are_gathered_when_a_client_requests_them() {
     assert!(world.ask(client, &missing).payload.is_empty());
 }
 
+/// Requests behind one for statistics wait with it, so a stopped node must not delay each of them.
+#[test]
+fn statistics_are_not_awaited_from_a_stopped_node() {
+    let mut world = World::new(2);
+    let change = world.place(&[1, 2]);
+    world.publish(vec![change]);
+    world.follow_all();
+    let client = world.client();
+    let get = Command::GetTopic(TopicPath {
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Numeric(0),
+    });
+    assert_eq!(world.ask(client, &get).status, Status::OK);
+    world.down = vec![1];
+    let link = world.links_to(1)[0];
+    world.cut(link, 0, 0);
+    for _ in 0..20 {
+        assert_eq!(world.ask(client, &get).status, Status::OK);
+        world.pass(300_000);
+    }
+    // One waits for the attempt to connect, if the network loses it, and the others do not.
+    world.silent = vec![1];
+    world.pass(2_000_000);
+    world.request(client, &get);
+    assert_eq!(world.try_reply(client), None);
+    world.pass(1_100_000);
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(world.ask(client, &get).status, Status::OK);
+    // The next attempt reaches it.
+    world.silent.clear();
+    world.down.clear();
+    world.run();
+    world.nodes[1].is_mute = true;
+    world.request(client, &get);
+    assert_eq!(world.try_reply(client), None, "it is asked");
+}
+
 /// The only link is gone with the node's former process, whether it was open or not, and nothing else needs another.
 #[test]
 fn statistics_are_not_awaited_from_a_node_that_has_started_anew() {

@@ -79,6 +79,8 @@ pub struct World {
     pub connecting: VecDeque<(LinkNumber, String)>,
     /// Nodes that are not running.
     pub down: Vec<usize>,
+    /// Nodes to which attempts to connect have no result.
+    pub silent: Vec<usize>,
     /// Decides how bytes are split, and the order of events; `None`: everything at once, in order.
     pub random: Option<fastrand::Rng>,
     pub reports: Vec<String>,
@@ -174,6 +176,7 @@ impl World {
             truth: Truth::default(),
             connecting: VecDeque::new(),
             down: Vec::new(),
+            silent: Vec::new(),
             random: None,
             reports: Vec::new(),
             is_held: false,

@@ -42,14 +42,18 @@ impl World {
     }
 
     fn connect(&mut self) -> bool {
-        if self.connecting.is_empty() || !self.chance() {
-            return false;
-        }
-        let Some((link, address)) = self.connecting.pop_front() else {
+        let node_of = |address: &str| {
+            let node = address.strip_prefix("node-").unwrap();
+            node.parse::<usize>().unwrap() - 1
+        };
+        let silent = &self.silent;
+        let next =
+            (self.connecting.iter()).position(|(_, address)| !silent.contains(&node_of(address)));
+        let Some(next) = next.filter(|_| self.chance()) else {
             return false;
         };
-        let node = address.strip_prefix("node-").unwrap();
-        let node = node.parse::<usize>().unwrap() - 1;
+        let (link, address) = self.connecting.remove(next).unwrap();
+        let node = node_of(&address);
         let result = if self.down.contains(&node) {
             Err("connection refused".into())
         } else {
