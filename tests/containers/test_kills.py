@@ -63,8 +63,8 @@ def test_each_partition_node(cluster: Containers, entrance: Entrance, name: str,
 
 
 def test_each_gateway(cluster: Containers, entrance: Entrance, name: str) -> None:
-    """Clients of the gateway reconnect once, through the balancer; group members are replaced, all messages are read, and
-    the audit trail is kept.
+    """Clients of the gateway reconnect once, through the balancer; group members are replaced, all messages are read,
+    and the audit trail is kept.
     """
     load = Load(entrance, name, seed=3)
     client = entrance.open()
