@@ -221,6 +221,9 @@ def asked(cluster: Containers, gateway: str, path: str, body: object = None, tok
 def test_each_gateway_shows_the_connectors(cluster: Containers, entrance: Entrance) -> None:
     """CON-97: both gateways show where each connector runs, also when a container is away, to those who may see it."""
     wait_until(lambda: is_shared(cluster), COMPLETE_SECONDS, lambda: cluster.logs(*CONNECTORS))
+    # A destination is shown once something was written to it.
+    insert(cluster, 1)
+    wait_complete(cluster, why="no load")
     root = {"username": entrance.username, "password": entrance.password}
     tokens = {gateway: asked(cluster, gateway, "/users/login", root)["access_token"]["token"] for gateway in GATEWAYS}
 
