@@ -161,8 +161,7 @@ pub(crate) fn open(
         let inbox = Arc::clone(&inbox);
         move |input| inbox.push(input)
     };
-    let (files, file_worker) =
-        FileWorkerHandle::new(&directory, config.sync, Arc::clone(&disk), report.clone());
+    let (files, file_worker) = FileWorkerHandle::new(&directory, Arc::clone(&disk), report.clone());
     let work = initial_work(&shared, &scanned, &superblock, mended, image);
     let writer = Writer {
         journal: open_journal(
@@ -360,8 +359,8 @@ fn open_superblock(
         // The superblock comes last: a data directory with a superblock must have a list of journal files, and its replica
         // is proven unless there is a marker.
         rejoin::mark_new(directory, config.is_single())?;
-        create_journal_list(directory, config.sync)?;
-        let file = SuperblockFile::create(directory, &first, config.sync)?;
+        create_journal_list(directory)?;
+        let file = SuperblockFile::create(directory, &first)?;
         return Ok(FoundSuperblock {
             file,
             superblock: first,
@@ -390,7 +389,7 @@ fn open_superblock(
         release,
         headers.map(|header| header.release),
     )?;
-    let file = SuperblockFile::open(directory, &opened, config.sync)?;
+    let file = SuperblockFile::open(directory, &opened)?;
     Ok(FoundSuperblock {
         file,
         rewritten_copies: opened.repair.len(),
@@ -449,7 +448,7 @@ fn open_journal(
     let context = JournalContext {
         directory: directory.clone(),
         file_bytes: config.journal_file_bytes,
-        sync: config.sync,
+        syncs_appends: config.sync,
         intake,
         disk,
         jobs: jobs.clone(),

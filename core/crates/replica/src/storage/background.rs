@@ -193,7 +193,6 @@ impl FileWorkerHandle {
     /// Create a worker, to be started on a thread or run step by step.
     pub(crate) fn new(
         directory: &DataDirectory,
-        sync: bool,
         disk: Arc<Disk>,
         report: impl Fn(Input) + Send + 'static,
     ) -> (Self, FileWorker) {
@@ -204,7 +203,6 @@ impl FileWorkerHandle {
             is_full_reported: false,
             checkpoints: Checkpoints::new(directory),
             directory: directory.clone(),
-            sync,
             disk,
             report: Box::new(report),
         };
@@ -244,7 +242,6 @@ pub(crate) struct FileWorker {
     is_full_reported: bool,
     checkpoints: Checkpoints,
     directory: DataDirectory,
-    sync: bool,
     disk: Arc<Disk>,
     report: Box<dyn Fn(Input) + Send>,
 }
@@ -411,7 +408,7 @@ impl FileWorker {
     /// the failure itself.
     fn make_spare(&self, bytes: u64) -> Option<Input> {
         self.disk.set_next_file_bytes(bytes);
-        let made = make_journal_file(&self.directory, "spare", bytes, self.sync);
+        let made = make_journal_file(&self.directory, "spare", bytes);
         let full = made.as_ref().is_err_and(is_full);
         let changes = full != self.disk.is_full();
         let mut spare = self.disk.spare();
@@ -434,7 +431,6 @@ pub(super) fn make_journal_file(
     directory: &DataDirectory,
     name: &str,
     bytes: u64,
-    sync: bool,
 ) -> io::Result<PreallocatedFile> {
     let name = unfinished(&format!("wal-{name}"));
     let zero_filled = || -> io::Result<Box<dyn OpenFile>> {
@@ -447,9 +443,7 @@ pub(super) fn make_journal_file(
             file.write_all_at(zeros, filled)?;
             filled += step;
         }
-        if sync {
-            file.sync_all()?;
-        }
+        file.sync_all()?;
         Ok(file)
     };
     match zero_filled() {

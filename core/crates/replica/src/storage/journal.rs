@@ -72,7 +72,9 @@ impl JournalFile {
 pub(crate) struct JournalContext {
     pub(crate) directory: DataDirectory,
     pub(crate) file_bytes: u64,
-    pub(crate) sync: bool,
+    /// True if each append is synced. Otherwise the last file has unsynced records until the next seal or superblock;
+    /// everything else is durable when it is written.
+    pub(crate) syncs_appends: bool,
     pub(crate) intake: Intake,
     pub(crate) disk: Arc<Disk>,
     pub(crate) jobs: mpsc::Sender<FileJob>,
@@ -88,8 +90,15 @@ pub(crate) struct Journal {
     position: u64,
     /// Newest record of each op.
     index: BTreeMap<u64, Place>,
-    /// Highest op up to which all records are durable.
+    /// Highest op up to which all records are written.
+    written_through: u64,
+    /// Highest op up to which all records are durable, for heads and seals. A start takes their word for it that a
+    /// missing record is damage.
     synced_through: u64,
+    /// True if the last file has records that are not synced yet.
+    unsynced: bool,
+    /// Failed sync of such records, which shows at the next append.
+    sync_failure: Option<io::Error>,
     /// Log view of the newest durable superblock, for the heads of new records.
     log_view: u32,
     /// True if the newest head states less than what is durable.
@@ -118,7 +127,10 @@ impl Journal {
             files,
             position,
             index,
+            written_through: synced_through,
             synced_through,
+            unsynced: false,
+            sync_failure: None,
             log_view,
             // The operations recovered by the start are durable now, and no head may record that yet.
             unsealed: synced_through > 0,
@@ -139,9 +151,12 @@ impl Journal {
         self.files.len() as u64
     }
 
-    /// Write records with one sync. Returns the number of bytes written; `None` if the disk is full and nothing was
-    /// written.
+    /// Write records with one sync, or without any. Returns the number of bytes written; `None` if the disk is full and
+    /// nothing was written.
     pub(crate) fn append(&mut self, frames: &[&PrepareFrame]) -> io::Result<Option<u64>> {
+        if let Some(error) = self.sync_failure.take() {
+            return Err(error);
+        }
         let mut group = GroupCommit::new(self.synced_through, self.log_view);
         let mut places = Vec::with_capacity(frames.len());
         for frame in frames {
@@ -161,7 +176,7 @@ impl Journal {
         }
         let file = self.files.last_mut().expect("there is room in it");
         file.file.write_all_at(&bytes, self.position)?;
-        if self.context.sync {
+        if self.context.syncs_appends {
             file.file.sync_data()?;
         }
         for mut place in places {
@@ -169,14 +184,31 @@ impl Journal {
             place.offset += self.position;
             file.places.push(place);
             self.index.insert(place.op, place);
-            self.synced_through = durable_through(self.synced_through, place.op, |op| {
+            self.written_through = durable_through(self.written_through, place.op, |op| {
                 self.index.contains_key(&op)
             });
+        }
+        if self.context.syncs_appends {
+            self.synced_through = self.written_through;
+        } else {
+            self.unsynced = true;
         }
         self.position += length;
         self.unsealed = true;
         self.request_spare_file();
         Ok(Some(length))
+    }
+
+    /// Make all records durable.
+    pub(crate) fn sync_written(&mut self) -> io::Result<()> {
+        if self.unsynced {
+            if let Some(last) = self.files.last() {
+                last.file.sync_data()?;
+            }
+            self.unsynced = false;
+            self.synced_through = self.written_through;
+        }
+        Ok(())
     }
 
     /// Return whether a seal is needed, because no head states yet that the entire journal is durable.
@@ -187,6 +219,11 @@ impl Journal {
     /// Write a seal without a sync of its own, in a new file if the last one is full. Without space for that file a
     /// seal is needed still. Any other failure shows at the next append.
     pub(crate) fn seal(&mut self) {
+        if let Err(error) = self.sync_written() {
+            self.sync_failure = Some(error);
+            self.unsealed = false;
+            return;
+        }
         let needed = BLOCK_BYTES as u64;
         if !self.files.is_empty() {
             if !self.fits(needed) && self.context.disk.is_full() {
@@ -228,7 +265,8 @@ impl Journal {
     /// they are gone: older heads would vouch for them if a later view began with a longer log. There is a seal in the
     /// place of every record, because there may be no space for one behind them.
     pub(crate) fn truncate(&mut self, from_op: u64) -> io::Result<()> {
-        self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
+        self.written_through = self.written_through.min(from_op.saturating_sub(1));
+        self.synced_through = self.synced_through.min(self.written_through);
         let seal = RecordHeader::seal(self.synced_through, self.log_view).encode();
         for file in &mut self.files {
             let cut: Vec<Place> = file
@@ -245,16 +283,11 @@ impl Journal {
                 bytes.resize((HEAD_BYTES + place.frame_bytes as usize).min(room), 0);
                 file.file.write_all_at(&bytes, place.offset)?;
             }
-            if self.context.sync {
-                file.file.sync_data()?;
-            }
+            file.file.sync_data()?;
         }
         self.index.split_off(&from_op);
         self.seal();
-        match self.files.last() {
-            Some(last) if self.context.sync => last.file.sync_data(),
-            _ => Ok(()),
-        }
+        (self.files.last()).map_or(Ok(()), |last| last.file.sync_data())
     }
 
     /// Remove the oldest files, as long as they hold only ops below `below_op`. On a full disk they are kept until the
@@ -331,6 +364,7 @@ impl Journal {
         else {
             return Ok(false);
         };
+        self.sync_written()?;
         let last = self.files.last().map_or(0, |file| file.number);
         let number = op.max(last + 1);
         let directory = &self.context.directory;
@@ -339,9 +373,7 @@ impl Journal {
             self.context.disk.set_full(true);
             return Ok(false);
         }
-        if self.context.sync {
-            directory.sync()?;
-        }
+        directory.sync()?;
         self.files.push(JournalFile {
             number,
             file: spare.file,
@@ -359,7 +391,7 @@ impl Journal {
             .iter()
             .map(|file| (file.number, file.bytes))
             .collect();
-        manifest::write(&self.context.directory, &files, self.context.sync)
+        manifest::write(&self.context.directory, &files)
     }
 
     /// Create a file now. `None`: the disk is full.
@@ -369,7 +401,7 @@ impl Journal {
         } = &self.context;
         let bytes = self.next_bytes(needed);
         disk.set_next_file_bytes(bytes);
-        match make_journal_file(directory, "next", bytes, self.context.sync) {
+        match make_journal_file(directory, "next", bytes) {
             Err(error) if is_full(&error) => {
                 disk.set_full(true);
                 Ok(None)

@@ -26,7 +26,7 @@ use crate::{
 const NAME: &str = "journal";
 const TITLE: &str = "headrace journal 1";
 /// Replace the list. When this returns, the new list is durable.
-pub(super) fn write(directory: &DataDirectory, files: &[(u64, u64)], sync: bool) -> io::Result<()> {
+pub(super) fn write(directory: &DataDirectory, files: &[(u64, u64)]) -> io::Result<()> {
     let mut text = format!("{TITLE}\n");
     for (number, bytes) in files {
         let _ = writeln!(text, "{number} {bytes}");
@@ -36,19 +36,14 @@ pub(super) fn write(directory: &DataDirectory, files: &[(u64, u64)], sync: bool)
     let unfinished = unfinished(NAME);
     let file = directory.open(&unfinished, OpenMode::Replace)?;
     file.write_all_at(text.as_bytes(), 0)?;
-    if sync {
-        file.sync_all()?;
-    }
+    file.sync_all()?;
     directory.rename(&unfinished, NAME)?;
-    if sync {
-        directory.sync()?;
-    }
-    Ok(())
+    directory.sync()
 }
 
 /// Create the list of a new data directory.
-pub(crate) fn create(directory: &DataDirectory, sync: bool) -> Result<(), StartError> {
-    write(directory, &[], sync)
+pub(crate) fn create(directory: &DataDirectory) -> Result<(), StartError> {
+    write(directory, &[])
         .map_err(|source| StartError::storage("write", &directory.join(NAME), source))
 }
 
@@ -137,13 +132,13 @@ mod tests {
         let kept = tempfile::tempdir().unwrap();
         let directory = &DataDirectory::on_disk(kept.path());
         assert!(refusal(directory).contains("is missing"));
-        create(directory, true).unwrap();
+        create(directory).unwrap();
         assert_eq!(read(directory).unwrap(), []);
 
         let file = directory.join(&name_of(9));
         fs::write(&file, [0; 100]).unwrap();
         fs::write(directory.join(&name_of(10)), [0; 100]).unwrap();
-        write(directory, &[(9, 100)], true).unwrap();
+        write(directory, &[(9, 100)]).unwrap();
         assert_eq!(read(directory).unwrap(), [(9, 100)]);
         clear_unlisted(directory, &[(9, 100)]).unwrap();
         assert_eq!(list(directory).unwrap(), [(9, 100)]);
@@ -158,7 +153,7 @@ mod tests {
     fn no_bit_of_the_list_may_differ() {
         let kept = tempfile::tempdir().unwrap();
         let directory = &DataDirectory::on_disk(kept.path());
-        write(directory, &[(1, 4096)], true).unwrap();
+        write(directory, &[(1, 4096)]).unwrap();
         let path = directory.join(NAME);
         let bytes = fs::read(&path).unwrap();
         for bit in 0..(bytes.len() - 1) * 8 {

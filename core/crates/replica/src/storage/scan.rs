@@ -127,9 +127,7 @@ impl Scanned {
             let bytes = span.bytes();
             file.file
                 .write_all_at(&bytes[..bytes.len().min(room)], span.offset)?;
-            if context.sync {
-                file.file.sync_data()?;
-            }
+            file.file.sync_data()?;
         }
         Ok(Journal::new(
             context,

@@ -15,8 +15,6 @@ const NAME: &str = "superblock";
 #[derive(Debug)]
 pub(crate) struct SuperblockFile {
     file: Box<dyn OpenFile>,
-    /// True if writes are synced.
-    sync: bool,
 }
 
 impl SuperblockFile {
@@ -54,7 +52,6 @@ impl SuperblockFile {
     pub(crate) fn create(
         directory: &DataDirectory,
         first: &Superblock,
-        sync: bool,
     ) -> Result<Self, StartError> {
         let unfinished = unfinished(NAME);
         let write = || -> io::Result<Box<dyn OpenFile>> {
@@ -62,17 +59,13 @@ impl SuperblockFile {
             for copy in 0..COPIES {
                 file.write_all_at(&*first.encode(copy), (copy * COPY_BYTES) as u64)?;
             }
-            if sync {
-                file.sync_all()?;
-            }
+            file.sync_all()?;
             directory.rename(&unfinished, NAME)?;
-            if sync {
-                directory.sync()?;
-            }
+            directory.sync()?;
             Ok(file)
         };
         match write() {
-            Ok(file) => Ok(Self { file, sync }),
+            Ok(file) => Ok(Self { file }),
             Err(source) => Err(StartError::storage("write", &directory.join(NAME), source)),
         }
     }
@@ -81,12 +74,10 @@ impl SuperblockFile {
     pub(crate) fn open(
         directory: &DataDirectory,
         opened: &superblock::Opened,
-        sync: bool,
     ) -> Result<Self, StartError> {
         let open = || -> io::Result<Self> {
             let this = Self {
                 file: directory.open(NAME, OpenMode::Write)?,
-                sync,
             };
             if !opened.repair.is_empty() {
                 this.write_copies(&opened.superblock, &opened.repair)?;
@@ -107,10 +98,7 @@ impl SuperblockFile {
             let offset = (copy * COPY_BYTES) as u64;
             self.file.write_all_at(&*superblock.encode(copy), offset)?;
         }
-        if self.sync {
-            self.file.sync_data()?;
-        }
-        Ok(())
+        self.file.sync_data()
     }
 }
 
@@ -137,7 +125,7 @@ mod tests {
         let kept = tempfile::tempdir().unwrap();
         let directory = &DataDirectory::on_disk(kept.path());
         assert_eq!(SuperblockFile::read(directory).unwrap(), None);
-        let file = SuperblockFile::create(directory, &first(), true).unwrap();
+        let file = SuperblockFile::create(directory, &first()).unwrap();
         file.write(&next(&first())).unwrap();
         let opened = SuperblockFile::read(directory).unwrap().unwrap();
         assert_eq!(opened.superblock, next(&first()));
@@ -149,7 +137,7 @@ mod tests {
     fn one_damaged_pair_is_mended_and_two_are_refused() {
         let kept = tempfile::tempdir().unwrap();
         let directory = &DataDirectory::on_disk(kept.path());
-        SuperblockFile::create(directory, &first(), true).unwrap();
+        SuperblockFile::create(directory, &first()).unwrap();
         let path = directory.join(NAME);
         let mut bytes = fs::read(&path).unwrap();
         bytes[100] ^= 1;
@@ -157,7 +145,7 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let opened = SuperblockFile::read(directory).unwrap().unwrap();
         assert_eq!(opened.repair, [0, 3]);
-        SuperblockFile::open(directory, &opened, true).unwrap();
+        SuperblockFile::open(directory, &opened).unwrap();
         let mended = SuperblockFile::read(directory).unwrap().unwrap();
         assert!(mended.repair.is_empty());
 

@@ -164,12 +164,16 @@ impl Writer {
                 frame: self.journal.read(op, checksum),
             }),
             JournalJob::Superblock { token, image } => {
-                let event = match self.superblock.write(&image) {
-                    Ok(()) => {
-                        self.journal.set_log_view(image.log_view);
-                        Event::SuperblockWritten { token }
-                    }
-                    Err(error) => self.failed(StoragePart::Superblock, &error),
+                // The superblock states ops that a start must find in the journal.
+                let event = match self.journal.sync_written() {
+                    Ok(()) => match self.superblock.write(&image) {
+                        Ok(()) => {
+                            self.journal.set_log_view(image.log_view);
+                            Event::SuperblockWritten { token }
+                        }
+                        Err(error) => self.failed(StoragePart::Superblock, &error),
+                    },
+                    Err(error) => self.failed(StoragePart::Journal, &error),
                 };
                 done.push(event);
                 self.shared.storage(|storage| storage.superblocks += 1);

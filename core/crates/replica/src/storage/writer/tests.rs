@@ -51,7 +51,7 @@ fn context(directory: &DataDirectory, disk: &Arc<Disk>) -> JournalContext {
     JournalContext {
         directory: directory.clone(),
         file_bytes: FILE_BYTES,
-        sync: true,
+        syncs_appends: true,
         intake: INTAKE,
         disk: Arc::clone(disk),
         jobs: mpsc::channel().0,
@@ -61,7 +61,7 @@ fn context(directory: &DataDirectory, disk: &Arc<Disk>) -> JournalContext {
 /// Create a journal whose only file ends with the records of ops 1 to 3, one block each.
 fn full_journal(directory: &DataDirectory, disk: &Arc<Disk>) -> Journal {
     fs::write(directory.join(&name_of(1)), vec![0; 1 << 20]).unwrap();
-    manifest::write(directory, &[(1, FILE_BYTES)], true).unwrap();
+    manifest::write(directory, &[(1, FILE_BYTES)]).unwrap();
     let file = open_file(directory, 1, FILE_BYTES, Vec::new(), OpenMode::Write).unwrap();
     let position = FILE_BYTES - 3 * BLOCK_BYTES as u64;
     let mut journal = Journal::new(context(directory, disk), vec![file], position, 0, 0);
@@ -95,7 +95,7 @@ fn broken(directory: &DataDirectory, superblock: &Superblock) -> Writer {
     let disk = Arc::new(Disk::default());
     Writer {
         journal: Journal::new(context(directory, &disk), vec![file], 0, 0, 0),
-        superblock: SuperblockFile::create(directory, superblock, true).unwrap(),
+        superblock: SuperblockFile::create(directory, superblock).unwrap(),
         shared: Arc::new(Shared::new(initial_status(&config).unwrap())),
         disk,
         has_failed: false,
@@ -204,6 +204,45 @@ fn a_cut_is_sealed_in_a_full_file_without_space_for_another() {
     assert_eq!((ops, scan.witnessed), (vec![1, 2], 2));
 }
 
+/// Without syncs a power failure loses any of the newest records, which must not be taken for damage: nothing may state
+/// that they are durable before they are.
+#[test]
+fn what_is_not_synced_may_be_lost() {
+    for (synced, sealed) in [(false, false), (true, false), (false, true)] {
+        let kept = tempfile::tempdir().unwrap();
+        let directory = &DataDirectory::on_disk(kept.path());
+        let path = directory.join(&name_of(1));
+        fs::write(&path, vec![0; 1 << 20]).unwrap();
+        manifest::write(directory, &[(1, FILE_BYTES)]).unwrap();
+        let file = open_file(directory, 1, FILE_BYTES, Vec::new(), OpenMode::Write).unwrap();
+        let context = JournalContext {
+            syncs_appends: false,
+            ..context(directory, &Arc::default())
+        };
+        let mut journal = Journal::new(context, vec![file], 0, 0, 0);
+        journal.append(&[&prepare(1)]).unwrap();
+        if synced {
+            journal.sync_written().unwrap();
+        }
+        journal.append(&[&prepare(2)]).unwrap();
+        if sealed {
+            journal.seal();
+        }
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[..BLOCK_BYTES].fill(0);
+        fs::write(&path, bytes).unwrap();
+        let scan = scan_of(directory);
+        let witnessed = match (synced, sealed) {
+            (_, true) => 2,
+            (true, _) => 1,
+            _ => 0,
+        };
+        assert_eq!(scan.witnessed, witnessed, "{synced} {sealed}");
+        let is_lost = scan.entries.is_empty() && scan.torn.is_some();
+        assert_eq!(is_lost, witnessed == 0, "{synced} {sealed}: {scan:?}");
+    }
+}
+
 /// Files of this machine, without the permission to change them.
 #[derive(Debug)]
 struct ReadOnlyFiles;
@@ -255,7 +294,7 @@ fn an_inspection_needs_no_permission_to_write() {
     let kept = tempfile::tempdir().unwrap();
     let directory = &DataDirectory::on_disk(kept.path());
     let superblock = Superblock::new(7, 1, 1, 0, vec![1], 0);
-    SuperblockFile::create(directory, &superblock, true).unwrap();
+    SuperblockFile::create(directory, &superblock).unwrap();
     full_journal(directory, &Arc::default());
     let files = DataDirectory::new(kept.path(), Arc::new(ReadOnlyFiles));
     let report = inspect_files(&files, 1, 10).unwrap();
