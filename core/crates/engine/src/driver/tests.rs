@@ -377,15 +377,21 @@ fn producer(server: &Server) -> ProducerHandle {
     )
 }
 
-#[test]
-fn a_producer_of_a_topic_without_partitions_does_not_open() {
-    let server = Server::new();
-    let producer = producer(&server);
+/// A producer whose topic has been looked up, and the other side of its connection.
+fn producer_of(server: &Server, partitions: u32) -> (ProducerHandle, Peer<TcpStream>) {
+    let producer = producer(server);
     let mut peer = server.accept();
     assert_eq!(peer.request().0, CommandCode::ReportOffsets);
     assert_eq!(peer.request().0, CommandCode::GetTopic);
     peer.answer(Status::OK, b"");
-    peer.answer(Status::OK, &topic(0));
+    peer.answer(Status::OK, &topic(partitions));
+    (producer, peer)
+}
+
+#[test]
+fn a_producer_of_a_topic_without_partitions_does_not_open() {
+    let server = Server::new();
+    let (producer, _peer) = producer_of(&server, 0);
     let reason = "topic \"topic\" has no partitions".to_owned();
     let failure = Failure::Unrepresentable { reason };
     assert_eq!(wait(&producer.opened()), Err(failure));
@@ -394,12 +400,7 @@ fn a_producer_of_a_topic_without_partitions_does_not_open() {
 #[test]
 fn a_producer_delivers_over_a_lost_connection_and_closes() {
     let server = Server::new();
-    let producer = producer(&server);
-    let mut peer = server.accept();
-    assert_eq!(peer.request().0, CommandCode::ReportOffsets);
-    assert_eq!(peer.request().0, CommandCode::GetTopic);
-    peer.answer(Status::OK, b"");
-    peer.answer(Status::OK, &topic(2));
+    let (producer, mut peer) = producer_of(&server, 2);
     assert_eq!(wait(&producer.opened()), Ok(()));
     assert_eq!(producer.partitions_count(), 2);
     let mut handle = None;

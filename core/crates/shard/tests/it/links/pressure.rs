@@ -69,8 +69,9 @@ fn who_is_held_may_leave() {
     }
 }
 
-/// Readers of large answers, as many as do not fit into the memory, whose clients do not read.
-fn deaf_readers(world: &mut World) -> Vec<usize> {
+/// Readers of large answers, as many as do not fit into the memory, whose clients do not read, and the writer of a batch
+/// whose acknowledgement is behind those answers.
+fn deaf_readers(world: &mut World) -> (Vec<usize>, usize) {
     let writer = world.client();
     world.send(writer, 0, &[&vec![b'x'; ANSWER_BYTES]]);
     assert_eq!(world.reply(writer).status, Status::OK);
@@ -82,7 +83,8 @@ fn deaf_readers(world: &mut World) -> Vec<usize> {
     // An eighth of the memory stays free, and the connections have buffers.
     let answered = answered(world, &readers);
     assert!((4..8).contains(&answered), "{answered}");
-    readers
+    world.send(writer, 0, &[b"behind the answers"]);
+    (readers, writer)
 }
 
 /// Number of readers that were answered.
@@ -96,9 +98,7 @@ fn answered(world: &World, readers: &[usize]) -> usize {
 #[test]
 fn a_link_that_waits_for_memory_is_not_silent() {
     let mut world = World::with_memory(1, MEMORY_BYTES);
-    let readers = deaf_readers(&mut world);
-    let writer = world.client();
-    world.send(writer, 0, &[b"behind the answers"]);
+    let (readers, writer) = deaf_readers(&mut world);
     world.pass(SILENCE_MICROS * 2);
     assert_eq!(world.links_to(0).len(), 1);
     assert_eq!(world.try_reply(writer), None);
@@ -115,9 +115,7 @@ fn a_link_that_waits_for_memory_is_not_silent() {
 #[test]
 fn clients_that_do_not_read_are_disconnected_while_others_wait() {
     let mut world = World::with_memory(1, MEMORY_BYTES);
-    let readers = deaf_readers(&mut world);
-    let writer = world.client();
-    world.send(writer, 0, &[b"behind the answers"]);
+    let (readers, writer) = deaf_readers(&mut world);
     world.pass(25_000_000);
     assert_eq!(world.try_reply(writer), None);
     world.pass(75_000_000);
