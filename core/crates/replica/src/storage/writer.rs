@@ -165,15 +165,19 @@ impl Writer {
             }),
             JournalJob::Superblock { token, image } => {
                 // The superblock states ops that a start must find in the journal.
-                let event = match self.journal.sync_written() {
-                    Ok(()) => match self.superblock.write(&image) {
-                        Ok(()) => {
-                            self.journal.set_log_view(image.log_view);
-                            Event::SuperblockWritten { token }
-                        }
-                        Err(error) => self.failed(StoragePart::Superblock, &error),
-                    },
-                    Err(error) => self.failed(StoragePart::Journal, &error),
+                let synced = self.journal.sync_written();
+                let written = synced
+                    .map_err(|error| (StoragePart::Journal, error))
+                    .and_then(|()| {
+                        let written = self.superblock.write(&image);
+                        written.map_err(|error| (StoragePart::Superblock, error))
+                    });
+                let event = match written {
+                    Ok(()) => {
+                        self.journal.set_log_view(image.log_view);
+                        Event::SuperblockWritten { token }
+                    }
+                    Err((part, error)) => self.failed(part, &error),
                 };
                 done.push(event);
                 self.shared.storage(|storage| storage.superblocks += 1);
