@@ -258,6 +258,7 @@ class Status(IntEnum):
     TOO_MANY_WAITS = 20001
     TOO_MANY_CONSUMER_GROUPS = 20002
     TOO_MANY_CONSUMERS = 20003
+    OUTCOME_UNKNOWN = 20004
     NODE_NOT_FOUND = 20100
     NODE_REPLACED = 20101
     NODE_IN_USE = 20102
@@ -527,6 +528,7 @@ _ROWS = (
     (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many partitions are waited for or watched already."),
     (Status.TOO_MANY_CONSUMER_GROUPS, "TooManyConsumerGroups", Origin.WIRE, False, "The topic has 10,000 consumer groups: delete some."),
     (Status.TOO_MANY_CONSUMERS, "TooManyConsumers", Origin.WIRE, False, "As many consumers have stored offsets in the partition as are allowed: delete some, or read as a consumer group."),
+    (Status.OUTCOME_UNKNOWN, "OutcomeUnknown", Origin.WIRE, False, "The result of the command did not become known in time: it may have been applied. Check before you repeat it."),
     (Status.NODE_NOT_FOUND, "NodeNotFound", Origin.WIRE, False, "The partition node does not exist."),
     (Status.NODE_REPLACED, "NodeReplaced", Origin.WIRE, False, "A later run of the partition node has registered; this one must stop."),
     (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),

@@ -237,7 +237,9 @@ impl<T> Session<T> {
     }
 
     fn answered(&mut self, entry: Entry<T>, status: Status, payload: Bytes, now: Duration) {
-        if ends_session(status) {
+        let is_in_doubt = status == Status::OUTCOME_UNKNOWN;
+        let must_not_repeat = is_in_doubt && entry.request.repeat == Repeat::IfUnsent;
+        if ends_session(status) || is_in_doubt && !must_not_repeat {
             // The request was refused because of the session, not because of itself.
             self.drain(now);
             if let Some((token, outcome)) = self.entries.put_back(entry, "the session has ended") {
@@ -252,6 +254,9 @@ impl<T> Session<T> {
         self.note_service();
         let outcome = if status.is_ok() {
             Ok(payload)
+        } else if must_not_repeat {
+            let reason = status.description().to_owned();
+            Err(Failure::Unanswered { reason })
         } else {
             Err(Failure::Refused {
                 code,

@@ -358,6 +358,17 @@ fn a_session_that_the_server_ends_still_takes_answers() {
     assert_eq!(bench.written[3..], codes(&[GetMe, GetStreams]));
 }
 
+/// A change whose result the server does not know may have been made.
+#[test]
+fn what_may_have_been_executed_is_not_sent_again() {
+    let mut bench = Bench::open();
+    bench.submit(GetMe, Repeat::IfUnsent, 1);
+    bench.session.written();
+    bench.answer(Status::OUTCOME_UNKNOWN, b"");
+    assert_eq!(bench.take_events(), ["1: unanswered"]);
+    assert!(bench.session.is_open());
+}
+
 #[test]
 fn a_session_that_the_server_ends_without_more_answers_is_given_up_soon() {
     let mut bench = Bench::open();

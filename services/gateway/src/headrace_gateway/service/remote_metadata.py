@@ -26,14 +26,13 @@ class CommandFailed(Exception):
     """A command was not accepted, its outcome is unknown, or its effect is not visible here yet.
 
     Attributes:
-        code: Status for the client.
+        code: Status for the client. `Disconnected` makes clients send the command again.
         is_in_doubt: True if the command may have been applied.
     """
 
-    code = Status.DISCONNECTED
-
     def __init__(self, reason: str, *, is_in_doubt: bool) -> None:
         super().__init__(reason)
+        self.code: Final = Status.OUTCOME_UNKNOWN if is_in_doubt else Status.DISCONNECTED
         self.is_in_doubt = is_in_doubt
 
 
