@@ -90,6 +90,8 @@ enum SpareState {
     None,
     Requested,
     Ready(PreallocatedFile),
+    /// The file is taken, and still has the name that the next one would get.
+    Taken,
 }
 
 /// Disk state shared by the threads of one replica.
@@ -118,6 +120,14 @@ impl Disk {
     /// Record whether the journal can grow.
     pub(super) fn set_full(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Record that no file could be created. A spare file that is ready by now is space enough.
+    pub(super) fn note_no_space(&self) {
+        let spare = self.spare();
+        if !matches!(*spare, SpareState::Ready(_)) {
+            self.set_full(true);
+        }
     }
 
     /// Return whether the disk is full, if that has changed since the last call.
@@ -159,15 +169,26 @@ impl Disk {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Take the spare file, if it is ready.
+    /// Take the spare file, if it is ready. There is no other before [`release_spare_name`](Self::release_spare_name).
     pub(super) fn take_spare(&self) -> Option<PreallocatedFile> {
         let mut spare = self.spare();
         match std::mem::take(&mut *spare) {
-            SpareState::Ready(ready) => Some(ready),
+            SpareState::Ready(ready) => {
+                *spare = SpareState::Taken;
+                Some(ready)
+            }
             other => {
                 *spare = other;
                 None
             }
+        }
+    }
+
+    /// Record that a spare file which was taken has been renamed, or is not used.
+    pub(super) fn release_spare_name(&self) {
+        let mut spare = self.spare();
+        if matches!(*spare, SpareState::Taken) {
+            *spare = SpareState::None;
         }
     }
 
@@ -179,6 +200,14 @@ impl Disk {
             return true;
         }
         false
+    }
+
+    /// Record the outcome of a request for a spare file. Returns whether the disk has become full, or has space again.
+    fn complete_spare_request(&self, made: io::Result<PreallocatedFile>) -> bool {
+        let full = made.as_ref().is_err_and(is_full);
+        let mut spare = self.spare();
+        *spare = made.map_or(SpareState::None, SpareState::Ready);
+        self.full.swap(full, Ordering::Relaxed) != full
     }
 }
 
@@ -409,13 +438,9 @@ impl FileWorker {
     fn make_spare(&self, bytes: u64) -> Option<Input> {
         self.disk.set_next_file_bytes(bytes);
         let made = make_journal_file(&self.directory, "spare", bytes);
-        let full = made.as_ref().is_err_and(is_full);
-        let changes = full != self.disk.is_full();
-        let mut spare = self.disk.spare();
-        *spare = made.map_or(SpareState::None, SpareState::Ready);
-        drop(spare);
-        self.disk.set_full(full);
-        changes.then_some(Input::DiskChanged)
+        self.disk
+            .complete_spare_request(made)
+            .then_some(Input::DiskChanged)
     }
 }
 
@@ -452,5 +477,42 @@ pub(super) fn make_journal_file(
             let _ = directory.remove(&name);
             Err(error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spare_in(path: &tempfile::TempDir) -> io::Result<PreallocatedFile> {
+        make_journal_file(&DataDirectory::on_disk(path.path()), "spare", 0)
+    }
+
+    /// Another file of the same name would truncate it.
+    #[test]
+    fn no_spare_file_is_requested_until_the_one_that_was_taken_is_renamed() {
+        let path = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        assert!(disk.claim_spare_request());
+        disk.complete_spare_request(spare_in(&path));
+        disk.set_full(true);
+        disk.take_spare().expect("the file is ready");
+        assert_eq!(disk.retry(RETRY_NS), None);
+        assert!(!disk.claim_spare_request());
+        disk.release_spare_name();
+        assert_eq!(disk.retry(2 * RETRY_NS), Some(0));
+    }
+
+    #[test]
+    fn a_spare_file_that_is_ready_is_space_enough() {
+        let path = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        assert!(disk.claim_spare_request());
+        disk.note_no_space();
+        assert!(disk.is_full());
+        assert!(disk.complete_spare_request(spare_in(&path)));
+        assert!(!disk.is_full());
+        disk.note_no_space();
+        assert!(!disk.is_full());
     }
 }

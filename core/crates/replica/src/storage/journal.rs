@@ -97,7 +97,7 @@ pub(crate) struct Journal {
     synced_through: u64,
     /// True if the last file has records that are not synced yet.
     unsynced: bool,
-    /// Failed sync of such records, which shows at the next append.
+    /// Failed sync of such records, which shows at the next append or superblock.
     sync_failure: Option<io::Error>,
     /// Log view of the newest durable superblock, for the heads of new records.
     log_view: u32,
@@ -201,6 +201,10 @@ impl Journal {
 
     /// Make all records durable.
     pub(crate) fn sync_written(&mut self) -> io::Result<()> {
+        // A second sync would succeed without having stored them.
+        if let Some(error) = self.sync_failure.take() {
+            return Err(error);
+        }
         if self.unsynced {
             if let Some(last) = self.files.last() {
                 last.file.sync_data()?;
@@ -362,6 +366,7 @@ impl Journal {
             .filter(|spare| spare.bytes >= needed);
         let Some(spare) = spare.map_or_else(|| self.make_file(needed), |spare| Ok(Some(spare)))?
         else {
+            self.context.disk.release_spare_name();
             return Ok(false);
         };
         self.sync_written()?;
@@ -369,7 +374,9 @@ impl Journal {
         let number = op.max(last + 1);
         let directory = &self.context.directory;
         // The new name may need disk space of its own.
-        if !unless_full(directory.rename(&spare.name, &name_of(number)))? {
+        let renamed = unless_full(directory.rename(&spare.name, &name_of(number)))?;
+        self.context.disk.release_spare_name();
+        if !renamed {
             self.context.disk.set_full(true);
             return Ok(false);
         }
@@ -403,7 +410,7 @@ impl Journal {
         disk.set_next_file_bytes(bytes);
         match make_journal_file(directory, "next", bytes) {
             Err(error) if is_full(&error) => {
-                disk.set_full(true);
+                disk.note_no_space();
                 Ok(None)
             }
             Ok(spare) => {
