@@ -139,6 +139,14 @@ pub enum StorageOperation {
         /// An existing file.
         file: FileName,
     },
+    /// Sync the file and drop its cached bytes, so that later reads return what is on the device: after a failed sync the
+    /// cache may have bytes that the device does not have, and another sync succeeds. Unlike a sync it may be repeated.
+    Uncache {
+        /// An existing file.
+        file: FileName,
+        /// Position of the first byte to drop; bytes before it may stay in the cache.
+        position: u64,
+    },
     /// Truncate the file to this length. Space allocated beyond it is released.
     Truncate {
         /// An existing file.

@@ -198,6 +198,7 @@ impl Storage {
             StorageOperation::Write { file, .. }
             | StorageOperation::Read { file, .. }
             | StorageOperation::Sync { file }
+            | StorageOperation::Uncache { file, .. }
             | StorageOperation::Truncate { file, .. }
             | StorageOperation::CutOff { file, .. }
             | StorageOperation::Allocate { file, .. } => {
@@ -373,6 +374,12 @@ impl Storage {
                 let bytes = self.files.unsynced_bytes_of(request.namespace, name);
                 let job = Job::Sync(request, name, bytes);
                 self.start(driver, job, Operation::SyncFile { file });
+            }
+            StorageOperation::Uncache { position, .. } => {
+                self.counters.syncs += 1;
+                let work =
+                    move || directory::uncache(&file, position).map(|()| TaskOutput::nothing());
+                self.task(driver, Job::Other(request), Box::new(work));
             }
             StorageOperation::CutOff { length, into, .. } => {
                 let (directory, path) = self.layout.file(request.namespace, into);

@@ -4,6 +4,9 @@
 //! is on the device, so its bytes vouch for all earlier segments. Of that segment only the part behind the last valid
 //! index entry is read, because entries are written only for what is on the device. Opening therefore takes a listing,
 //! the manifest, the end of one index and the end of one log, whatever the amount of data.
+//!
+//! That part is read from the device: a sync of the previous process may have failed, which leaves messages in the page
+//! cache that the device does not have and that no later sync stores.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -47,6 +50,8 @@ pub(crate) struct Recovery {
     pub(crate) scan: Option<Scan>,
     /// True if the bytes behind the last whole message were cut off.
     pub(crate) is_cut: bool,
+    /// Position from which reads of the scanned segment return what is on the device.
+    pub(crate) uncached_from: Option<u64>,
     /// True if everything found is on the device.
     pub(crate) is_synced: bool,
     /// Segment that had bytes, but not one whole message. It vouches for the segment before, which is read only for the
@@ -60,6 +65,7 @@ pub(crate) enum Step {
     List,
     Manifest,
     Index { start: u64 },
+    Uncache { position: u64 },
     Scan { asked: u32 },
     Rename { file: FileName, into: FileName },
     SetAside { into: FileName },
@@ -82,6 +88,7 @@ impl Recovery {
             mistrusted_entry: None,
             scan: None,
             is_cut: false,
+            uncached_from: None,
             is_synced: false,
             truncated_to_empty: None,
         }
@@ -110,6 +117,12 @@ impl Recovery {
     pub(crate) fn next_number(&self, number_of: impl Fn(FileName) -> Option<u32>) -> u32 {
         let numbers = self.files.iter().filter_map(|(file, _)| number_of(*file));
         numbers.max().map_or(1, |last| last.saturating_add(1))
+    }
+
+    /// Return whether a read of the scanned segment may return bytes that are not on the device. A segment that the next
+    /// one vouches for was synced before the next one got its first byte.
+    fn is_cached_at(&self, position: u64) -> bool {
+        self.truncated_to_empty.is_none() && self.uncached_from.is_none_or(|from| position < from)
     }
 
     /// Name of the file for the next part that is cut from the segment.
@@ -153,6 +166,7 @@ impl Log {
             Step::List => self.listed(outcome, out),
             Step::Manifest => self.manifest_read(outcome, out),
             Step::Index { start } => self.index_window_read(start, outcome, out),
+            Step::Uncache { position } => self.uncached(position, &outcome, out),
             Step::Scan { asked } => self.scanned(asked, outcome, out),
             Step::Rename { file, into } => self.foreign_set_aside((file, into), &outcome, out),
             Step::SetAside { into } => self.set_aside(into, &outcome, out),
@@ -368,6 +382,19 @@ impl Log {
         self.follow_scan(progress, out);
     }
 
+    fn uncached(&mut self, position: u64, outcome: &Outcome, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        if let Err(error) = outcome {
+            let file = FileName::Log(recovery.scanned_segment.0);
+            return self.fail_recovery(file, *error);
+        }
+        recovery.uncached_from = Some(position);
+        recovery.is_synced = true;
+        let scan = recovery.scan.as_ref().expect("a scan is under way");
+        let progress = scan.begin();
+        self.follow_scan(progress, out);
+    }
+
     fn scanned(&mut self, asked: u32, outcome: Outcome, out: &mut Vec<StorageRequest>) {
         let file = FileName::Log(self.recovery().scanned_segment.0);
         let bytes = match outcome {
@@ -419,6 +446,12 @@ impl Log {
         let recovery = self.recovery();
         let file = FileName::Log(recovery.scanned_segment.0);
         match progress {
+            Progress::Read { position, .. } if recovery.is_cached_at(position) => {
+                let operation = StorageOperation::Uncache { file, position };
+                let step = Step::Uncache { position };
+                self.operations
+                    .start_repeated(Pending::Recover(step), operation, out);
+            }
             Progress::Read { position, length } => {
                 let operation = StorageOperation::Read {
                     file,
@@ -477,19 +510,13 @@ impl Log {
         }
     }
 
-    /// Sync the recovered log: messages visible under `fsync` have to be on the device, and so has a cut before
-    /// anything is written behind it.
+    /// Sync a cut before anything is written behind it. The messages found were read from the device.
     fn sync_recovered(&mut self, out: &mut Vec<StorageRequest>) {
-        let awaits_sync = self.config.durability.awaits_sync();
         let recovery = self.recovery();
         if recovery.truncated_to_empty.is_some() {
             return self.finish_recovery(true, out);
         }
-        let known = recovery.trusted.map_or(0, |(entry, _)| entry.position);
-        let scan = recovery.scan.as_ref().expect("a scan has ended");
-        // A damaged segment is sealed, and the next one vouches for it.
-        let is_sealed = scan.damage.is_some();
-        if recovery.is_cut || is_sealed || awaits_sync && scan.reached.position > known {
+        if recovery.is_cut {
             let operation = StorageOperation::Sync {
                 file: FileName::Log(recovery.scanned_segment.0),
             };

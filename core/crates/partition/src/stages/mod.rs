@@ -85,6 +85,8 @@ enum Purpose {
         bytes: u64,
     },
     Sync(StageId),
+    Uncache(StageId),
+    ReadEndAgain(StageId),
     Remove(StageId),
     StoreRecord,
     ReadBlocks(BlockRead),
@@ -191,6 +193,8 @@ impl Stages {
                 self.written((stage, bytes), result.map(drop), out);
             }
             Purpose::Sync(stage) => self.synced(stage, result.map(drop), out),
+            Purpose::Uncache(stage) => self.uncached(stage, result.map(drop)),
+            Purpose::ReadEndAgain(stage) => self.end_read_again(stage, result),
             // A file that could not be removed is found again at the next start.
             Purpose::Remove(stage) => drop(self.all.remove(&stage)),
             Purpose::Disowned => {}

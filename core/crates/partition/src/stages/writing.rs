@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use headrace_buffer::Slice;
 use headrace_log::Batch;
 use headrace_log::storage::{
-    FileName, StorageError, StorageOperation, StorageRequest, WRITE_BYTES_MAX,
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
+    WRITE_BYTES_MAX,
 };
 use headrace_model::limits::WRITE_SLICES_MAX;
 use headrace_model::{StageId, Timestamp};
@@ -47,6 +48,12 @@ enum State {
     Sealed,
     /// The complete file was found when the partition was opened; it may not be on the device.
     Found,
+    /// Found, and synced since then. The footer is read again, from the device: the sync of an earlier process may have
+    /// failed, after which another one succeeds without having stored anything.
+    Uncached,
+    /// Found, but the footer is perhaps not on the device. An earlier process may have acknowledged the stage, and its
+    /// transaction may be committed: whatever can be read of it is published.
+    Unconfirmed(StorageError),
 }
 
 /// Request that waits until a position is written or the stage is sealed.
@@ -108,7 +115,11 @@ impl Stage {
 
     /// Return whether the stage is complete, so that it can be published.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self.state, State::Sealed | State::Found) && !self.is_dropped
+        let is_complete = match self.state {
+            State::Sealed | State::Found | State::Uncached | State::Unconfirmed(_) => true,
+            State::Missing | State::Growing | State::Synced | State::Ended => false,
+        };
+        is_complete && !self.is_dropped
     }
 
     fn queued_bytes(&self) -> u64 {
@@ -275,6 +286,9 @@ impl Stages {
                 }
                 !is_done && !stage.is_dropped
             });
+            if let State::Unconfirmed(error) = stage.state {
+                self.refuse(id, error, out);
+            }
             self.advance(id, &mut out.storage);
         }
     }
@@ -317,8 +331,26 @@ impl Stages {
             }
             State::Growing if stage.is_complete => self.sync(id, out),
             State::Ended => self.sync(id, out),
-            State::Found if !stage.waiting.is_empty() => self.sync(id, out),
-            State::Growing | State::Synced | State::Sealed | State::Found => return,
+            State::Found if !stage.waiting.is_empty() => {
+                let position = stage.length - FOOTER_BYTES as u64;
+                let operation = StorageOperation::Uncache { file, position };
+                self.operations
+                    .start_repeated(Purpose::Uncache(id), operation, out);
+            }
+            State::Uncached => {
+                let operation = StorageOperation::Read {
+                    file,
+                    position: stage.length - FOOTER_BYTES as u64,
+                    length: u32::try_from(FOOTER_BYTES).expect("a few bytes"),
+                };
+                self.operations
+                    .start_repeated(Purpose::ReadEndAgain(id), operation, out);
+            }
+            State::Growing
+            | State::Synced
+            | State::Sealed
+            | State::Found
+            | State::Unconfirmed(_) => return,
         }
         if let Some(stage) = self.all.get_mut(&id) {
             stage.is_busy = true;
@@ -389,10 +421,38 @@ impl Stages {
                 }
             }
             (_, Ok(())) => stage.state = State::Sealed,
-            // The transaction may be committed: whatever can be read of the stage is published.
-            (State::Found, Err(error)) => self.refuse(id, error, out),
             (_, Err(error)) => self.fail_on_error(id, Err(error), out),
         }
+    }
+
+    pub(super) fn uncached(&mut self, id: StageId, result: Result<(), StorageError>) {
+        if let Some(stage) = self.ended(id) {
+            stage.state = match result {
+                Ok(()) => State::Uncached,
+                Err(error) => State::Unconfirmed(error),
+            };
+        }
+    }
+
+    pub(super) fn end_read_again(
+        &mut self,
+        id: StageId,
+        result: Result<StorageOutcome, StorageError>,
+    ) {
+        let incarnation = self.incarnation;
+        let Some(stage) = self.ended(id) else {
+            return;
+        };
+        let is_footer =
+            |bytes: &[u8]| Footer::decode(bytes, incarnation, id, stage.length).is_some();
+        stage.state = match result {
+            Ok(StorageOutcome::Read(bytes)) if is_footer(&bytes) => State::Sealed,
+            Ok(_) => State::Unconfirmed(StorageError {
+                kind: StorageErrorKind::Damaged,
+                os_error: 0,
+            }),
+            Err(error) => State::Unconfirmed(error),
+        };
     }
 
     /// Note that an operation on the file of this stage has ended.

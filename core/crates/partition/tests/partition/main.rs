@@ -17,4 +17,5 @@ mod segments;
 mod space;
 mod stages;
 mod support;
+mod syncs;
 mod transactions;

@@ -15,7 +15,7 @@ use std::{
 };
 
 use headrace_log::storage::FileName;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags};
 
 /// Mode of files: the owner writes, the group reads if it can enter the directories, which are the owner's alone.
 const FILE_MODE: u32 = 0o640;
@@ -154,6 +154,17 @@ pub fn remove_directory(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Sync an open file, then drop its cached pages from `position` on. The kernel keeps a large page whose start is not
+/// dropped, so the range begins at a multiple of the largest page there can be.
+pub(super) fn uncache(file: &OwnedFd, position: u64) -> io::Result<()> {
+    rustix::fs::fdatasync(file)?;
+    let page_bytes = rustix::param::page_size() as u64;
+    // One page of the table that maps pages, with 8 bytes for each.
+    let largest = page_bytes * (page_bytes / 8);
+    let start = position - position % largest;
+    Ok(rustix::fs::fadvise(file, start, None, Advice::DontNeed)?)
 }
 
 /// Allocate space without changing the length.

@@ -232,6 +232,7 @@ on_both_drivers!(
     a_life_of_a_partition,
     each_missing_file_has_its_own_error,
     reads_warm_and_cold,
+    drops_what_is_cached,
     handles_are_bounded,
     writes_go_elsewhere_above_the_budget,
     replaces_in_one_step,
@@ -389,6 +390,52 @@ fn reads_warm_and_cold(choice: DriverChoice) {
         }
     }
     panic!("nothing was ever read by the driver");
+}
+
+/// Cached bytes are dropped from a position in the middle of a large page on, written or not.
+fn drops_what_is_cached(choice: DriverChoice) {
+    let mut disk = Disk::new(choice);
+    let namespace = partition(1);
+    let bytes = pattern(4 << 20);
+    disk.listed(namespace);
+    disk.done(namespace, StorageOperation::Create { file: LOG });
+    disk.done(namespace, write(LOG, 0, &bytes));
+    disk.done(namespace, write(LOG, 4 << 20, &bytes));
+    let path = disk.directory(namespace).join("00000000000000000000.log");
+    let file = fs::File::open(&path).unwrap();
+    let all = cached_pages(&file);
+    // The kernel skips pages that are briefly in use.
+    let is_dropped = |disk: &mut Disk, position: u64, left: usize| {
+        (0..1000).any(|attempt| {
+            std::thread::sleep(Duration::from_millis(attempt.min(10)));
+            disk.done(
+                namespace,
+                StorageOperation::Uncache {
+                    file: LOG,
+                    position,
+                },
+            );
+            cached_pages(&file) <= left
+        })
+    };
+    assert!(is_dropped(&mut disk, 6 << 20, all / 4 * 3));
+    assert!(is_dropped(&mut disk, (2 << 20) + 12_345, all / 4));
+    if all == 2048 {
+        assert_eq!(cached_pages(&file), 512, "pages of 4 KiB before it stay");
+    }
+    assert!(is_dropped(&mut disk, 10_000, 0));
+    assert!(disk.storage.counters().syncs >= 3);
+    assert!(disk.read(namespace, LOG, 4 << 20, 4 << 20) == bytes);
+    assert_eq!(
+        disk.kind(
+            namespace,
+            StorageOperation::Uncache {
+                file: FileName::Offsets,
+                position: 0,
+            }
+        ),
+        StorageErrorKind::Missing
+    );
 }
 
 fn handles_are_bounded(choice: DriverChoice) {

@@ -92,7 +92,9 @@ impl Files {
             StorageOperation::Remove { file } => {
                 self.by_name.remove(&(namespace, file));
             }
-            StorageOperation::Sync { .. } | StorageOperation::Allocate { .. } => {}
+            StorageOperation::Sync { .. }
+            | StorageOperation::Uncache { .. }
+            | StorageOperation::Allocate { .. } => {}
         }
         Ok(StorageOutcome::Done)
     }

@@ -1,4 +1,5 @@
-//! Simulated disk that loses unsynced data, tears writes in progress, and fails on request.
+//! Simulated disk that loses unsynced data, tears writes in progress, and fails on request. A failed sync loses what was
+//! to be synced like that of Linux: reads return it from the cache, and no later sync stores it.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,18 @@ struct File {
     content: Vec<u8>,
     /// Contents that survive a loss of power.
     durable: Vec<u8>,
-    /// Changes since the last sync: position and bytes.
-    unsynced: Vec<(usize, Vec<u8>)>,
+    /// Changes that the next sync makes durable.
+    unsynced: Vec<Change>,
+    /// True if a failed sync has lost something.
+    has_lost: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    /// Position and bytes.
+    Write(usize, Vec<u8>),
+    /// New length.
+    Cut(usize),
 }
 
 impl File {
@@ -34,12 +45,50 @@ impl File {
             self.content.resize(end, 0);
         }
         self.content[position..end].copy_from_slice(bytes);
-        self.unsynced.push((position, bytes.to_vec()));
+        self.unsynced.push(Change::Write(position, bytes.to_vec()));
     }
 
+    fn cut(&mut self, length: usize) -> Vec<u8> {
+        assert!(length <= self.content.len(), "a cut never extends a file");
+        self.unsynced.push(Change::Cut(length));
+        self.content.split_off(length)
+    }
+
+    /// Make the changes durable that are not synced yet. Changes that a failed sync has lost leave the old contents or
+    /// zeros.
     fn sync(&mut self) {
-        self.durable.clone_from(&self.content);
-        self.unsynced.clear();
+        for change in self.unsynced.drain(..) {
+            match change {
+                Change::Write(position, bytes) => {
+                    let end = position + bytes.len();
+                    self.durable.resize(self.durable.len().max(end), 0);
+                    self.durable[position..end].copy_from_slice(&bytes);
+                }
+                Change::Cut(length) => self.durable.truncate(length),
+            }
+        }
+        self.durable.resize(self.content.len(), 0);
+        assert!(self.has_lost || self.durable == self.content);
+    }
+
+    fn fail_to_sync(&mut self) {
+        self.unsynced
+            .retain(|change| matches!(change, Change::Cut(_)));
+        self.has_lost = true;
+    }
+
+    /// Drop the cache from `position` on.
+    fn uncache(&mut self, position: usize) {
+        self.sync();
+        self.content[position..].copy_from_slice(&self.durable[position..]);
+    }
+
+    fn keep(&mut self) {
+        *self = Self {
+            durable: self.content.clone(),
+            content: std::mem::take(&mut self.content),
+            ..Self::default()
+        };
     }
 
     /// Lose power: every unsynced sector independently keeps a prefix of its writes; other bytes keep their old
@@ -55,7 +104,10 @@ impl File {
         };
         survivor.resize(length, 0);
         let mut sectors: BTreeMap<usize, Vec<(usize, &[u8])>> = BTreeMap::new();
-        for (position, bytes) in &self.unsynced {
+        for change in &self.unsynced {
+            let Change::Write(position, bytes) = change else {
+                continue;
+            };
             let mut at = 0;
             while at < bytes.len() {
                 let sector = (position + at) / SECTOR_BYTES;
@@ -83,9 +135,8 @@ impl File {
                 survivor[from..to].copy_from_slice(&bytes[..to - from]);
             }
         }
-        self.content.clone_from(&survivor);
-        self.durable = survivor;
-        self.unsynced.clear();
+        self.content = survivor;
+        self.keep();
     }
 }
 
@@ -146,7 +197,7 @@ impl Disk {
             File {
                 durable: content.clone(),
                 content,
-                unsynced: Vec::new(),
+                ..File::default()
             },
         );
     }
@@ -157,12 +208,20 @@ impl Disk {
         if let Some(byte) = file.durable.get_mut(position) {
             *byte ^= 0x40;
         }
+        for change in &mut file.unsynced {
+            if let Change::Write(start, bytes) = change
+                && let Some(at) = position.checked_sub(*start)
+                && let Some(byte) = bytes.get_mut(at)
+            {
+                *byte ^= 0x40;
+            }
+        }
     }
 
     pub fn truncate(&mut self, file: FileName, length: usize) {
         let file = self.files.get_mut(&file).expect("the file exists");
         file.content.truncate(length);
-        file.sync();
+        file.keep();
     }
 
     pub fn lose(&mut self, file: FileName) {
@@ -173,6 +232,13 @@ impl Disk {
     pub fn execute(&mut self, operation: &StorageOperation) -> Outcome {
         self.executed += 1;
         if let Some(error) = self.take_fault(operation) {
+            if let StorageOperation::Sync { file } | StorageOperation::Uncache { file, .. } =
+                operation
+                && let Some(file) = self.files.get_mut(file)
+                && error.kind != StorageErrorKind::Exhausted
+            {
+                file.fail_to_sync();
+            }
             return Err(error);
         }
         let missing = Err(failed(StorageErrorKind::Missing));
@@ -220,21 +286,21 @@ impl Disk {
                 Some(file) => file.sync(),
                 None => return missing,
             },
+            StorageOperation::Uncache { file, position } => match self.files.get_mut(file) {
+                Some(file) => file.uncache(place(*position)),
+                None => return missing,
+            },
             StorageOperation::Truncate { file, length } => {
                 let Some(file) = self.files.get_mut(file) else {
                     return missing;
                 };
-                assert!(
-                    place(*length) <= file.content.len(),
-                    "a cut never extends a file"
-                );
-                file.content.truncate(place(*length));
+                file.cut(place(*length));
             }
             StorageOperation::CutOff { file, length, into } => {
                 let Some(cut) = self.files.get_mut(file) else {
                     return missing;
                 };
-                let behind = cut.content.split_off(place(*length));
+                let behind = cut.cut(place(*length));
                 self.set_content(*into, behind);
             }
             StorageOperation::Allocate { file, .. } => {
@@ -327,7 +393,10 @@ impl Disk {
                     }
                 ) | (Fault::SetAside(_), StorageOperation::CutOff { .. })
                     | (Fault::Rename(_), StorageOperation::Rename { .. })
-                    | (Fault::Sync, StorageOperation::Sync { .. })
+                    | (
+                        Fault::Sync,
+                        StorageOperation::Sync { .. } | StorageOperation::Uncache { .. }
+                    )
                     | (Fault::Create, StorageOperation::Create { .. })
                     | (
                         Fault::Replace | Fault::NoRoom,

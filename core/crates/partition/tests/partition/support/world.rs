@@ -491,6 +491,7 @@ fn file_of(operation: &StorageOperation) -> Option<FileName> {
         | StorageOperation::Write { file, .. }
         | StorageOperation::Read { file, .. }
         | StorageOperation::Sync { file }
+        | StorageOperation::Uncache { file, .. }
         | StorageOperation::Truncate { file, .. }
         | StorageOperation::CutOff { file, .. }
         | StorageOperation::Rename { file, .. }
