@@ -315,6 +315,8 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
+        // Its successor has other messages under the same offsets.
+        self.members.forget(namespace);
         hosted.agreed_version = None;
         // Batches that wait for memory of the deleted partition; later requests are for its successor.
         let refused = match hosted.state {

@@ -8,6 +8,7 @@ use headrace_partition::Request;
 
 use super::{
     LinkEvent, Links, Moment,
+    budget::Charge,
     calls::{Kind, PendingCall, Place},
 };
 use crate::api::{Effect, Mail, PartitionAnswer, PartitionCall, WaitingPoll};
@@ -168,6 +169,10 @@ impl Links {
         let frame = frame(call, place);
         let way = self.peer_of(moment.catalog, namespace);
         let bytes = frame.iter().map(Slice::len).sum();
+        let charge = match kind {
+            Kind::Request => self.budgets.begin(way, bytes, origin.connection),
+            Kind::Wait { .. } => Charge::none(way),
+        };
         let asked = PendingCall {
             origin,
             namespace,
@@ -175,7 +180,7 @@ impl Links {
             kind,
             is_idempotent,
             frame,
-            charge: self.budgets.begin(way, bytes, origin.connection),
+            charge,
             place: Place::Parked {
                 until: Timestamp(u64::MAX),
             },

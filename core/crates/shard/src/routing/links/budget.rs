@@ -21,6 +21,14 @@ pub(super) struct Charge {
     bytes: u64,
 }
 
+impl Charge {
+    /// Charge of a poll that may wait. The number of partitions that are waited for has its own limit, and a wait says
+    /// nothing about how busy the node is.
+    pub(super) const fn none(peer: Option<Peer>) -> Self {
+        Self { peer, bytes: 0 }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Budget {
     bytes: u64,

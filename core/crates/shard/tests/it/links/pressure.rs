@@ -4,6 +4,7 @@ use headrace_wire::Status;
 
 use crate::links::{
     losses::poll,
+    reading::wait,
     world::{IN_FLIGHT_BYTES_MAX, SILENCE_MICROS, World},
 };
 
@@ -46,6 +47,29 @@ fn who_wants_a_slow_node_waits_and_others_go_on() {
     }
     assert_eq!(world.nodes[0].requests, 1 + 30 + 1);
     assert_eq!(world.sockets[slow].towards.len(), 0);
+}
+
+/// Polls that wait at an idle node do not hold back writers.
+#[test]
+fn waiting_polls_hold_back_no_writer() {
+    let mut world = World::new(2);
+    let change = world.place(&[1, 1]);
+    world.publish(vec![change]);
+    world.follow_all();
+    let readers: Vec<usize> = (0..IN_FLIGHT_BYTES_MAX / 256)
+        .map(|_| world.client())
+        .collect();
+    for &reader in &readers {
+        world.request(reader, &wait(0, 20_000_000));
+    }
+    let writer = world.client();
+    for _ in 0..3 {
+        world.send(writer, 1, &[b"1"]);
+        assert_eq!(world.reply(writer).status, Status::OK);
+    }
+    for reader in readers {
+        assert_eq!(world.try_reply(reader), None);
+    }
 }
 
 #[test]

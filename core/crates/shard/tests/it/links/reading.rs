@@ -11,7 +11,7 @@ use crate::links::{
     world::{SILENCE_MICROS, WITHOUT_RIGHTS, World, node_record},
 };
 
-fn wait(partition: u32, micros: u64) -> Command<'static> {
+pub fn wait(partition: u32, micros: u64) -> Command<'static> {
     let Command::PollMessages(poll) = poll(partition, false) else {
         unreachable!("made so");
     };

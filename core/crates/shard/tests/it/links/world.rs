@@ -147,7 +147,7 @@ impl World {
             heartbeat_interval_micros,
             login_timeout_micros: Some(10_000_000),
             wait_micros_max: 30_000_000,
-            waited_partitions_max: 64,
+            waited_partitions_max: 512,
             gateway: 77,
             retention: RetentionConfig::default(),
             tracing: true,

@@ -243,6 +243,22 @@ fn a_partition_that_its_owner_never_polled_can_move_at_once() {
     assert_eq!(completed(&mut world).len(), 1);
 }
 
+/// Deliveries of a deleted partition do not delay the revocation of its successor.
+#[test]
+fn a_partition_that_was_made_anew_can_move_when_everything_given_is_stored() {
+    let (mut world, first, _) = world_with_messages(3);
+    world.publish(vec![group(KEY, &[(1, &[3], &[]), (2, &[], &[])])]);
+    assert_eq!(polled(&mut world, first, 3, 5), 5);
+    let mut topic = World::topic(8, 3, 0);
+    topic.partitions[3].incarnation = 7;
+    world.publish(vec![Change::TopicPut(topic)]);
+    assert_eq!(world.send(first, 3, &[b"new"]), Status::OK);
+    assert_eq!(polled(&mut world, first, 3, 5), 1);
+    assert_eq!(world.ask(first, &store(3, 0)).status, Status::OK);
+    world.publish(vec![group(KEY, &[(1, &[3], &[(3, 2, 50)]), (2, &[], &[])])]);
+    assert_eq!(completed(&mut world).len(), 1);
+}
+
 /// Partitions that can move at the same time are reported with one notice per shard and group.
 #[test]
 fn partitions_that_can_move_are_reported_together() {
