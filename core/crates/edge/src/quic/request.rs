@@ -3,6 +3,7 @@
 use headrace_model::limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX;
 use headrace_wire::{
     CommandCode, Status,
+    command::Attributes,
     frame::{REQUEST_HEADER_BYTES, RequestHeader},
 };
 use quinn::{ReadExactError, RecvStream};
@@ -52,7 +53,7 @@ impl Limits {
         if command == CommandCode::WatchPartitions {
             return Some(Status::INVALID_COMMAND);
         }
-        let is_send = command == CommandCode::SendMessages;
+        let is_send = command.attributes().has(Attributes::CARRIES_MESSAGES);
         if !self.is_logged_in && (is_send || payload_bytes > UNAUTHENTICATED_REQUEST_BYTES_MAX) {
             return Some(Status::UNAUTHENTICATED);
         }
@@ -138,8 +139,10 @@ mod tests {
             ..known
         };
         let send = CommandCode::SendMessages.code();
+        let stage = CommandCode::StageMessages.code();
         let create = CommandCode::CreateStream.code();
         assert_eq!(known.refusal(send, 1 << 24), None);
+        assert_eq!(known.refusal(stage, 1 << 24), None);
         assert_eq!(
             known.refusal(send, (1 << 24) + 1),
             Some(Status::INVALID_COMMAND)
