@@ -209,6 +209,16 @@ async def test_offsets_are_stored_by_hand(client: Any, stream: str) -> None:
         assert await offset_of(client, stream) == 0
 
 
+async def test_offsets_of_batches_that_were_read_to_their_end_are_stored(client: Any, stream: str) -> None:
+    await send(client, stream, 0, 2)
+    await send(client, stream, 2, 4, partition=1)
+    async with client.consumer(stream, "t", name="n", commit="manual") as consumer:
+        assert sorted(await read(consumer, 4)) == [0, 1, 2, 3]
+        assert [await consumer.position(partition) for partition in (0, 1)] == [2, 2]
+        await consumer.commit()
+    assert [await offset_of(client, stream, partition=partition) for partition in (0, 1)] == [1, 1]
+
+
 async def _some(consumer: Any, count: int) -> Any:
     seen = 0
     async for message in consumer:

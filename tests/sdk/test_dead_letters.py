@@ -101,6 +101,48 @@ async def test_a_letter_of_a_letter_has_its_own_reason(client: Any, stream: str)
     assert (headers["n"], headers["x-dead-letter-topic"]) == (1, "t")
 
 
+async def test_a_letter_names_a_stream_that_was_opened_by_its_number(client: Any, stream: str) -> None:
+    await send(client, stream, b"bad", b"worse")
+    number = (await client.stream(stream)).id
+    async with client.consumer(number, "t", name="audit") as consumer:
+        for message in await consumer.poll():
+            await consumer.dead_letter(message, "bad")
+    found = await letters(client, stream)
+    assert [(letter.headers or {})["x-dead-letter-stream"] for letter in found] == [stream, stream]
+
+
+async def test_a_letter_has_the_number_of_a_stream_that_may_not_be_read(
+    flavour: Flavour, client: Any, stream: str, url: str
+) -> None:
+    await send(client, stream, b"bad")
+    await client.create_topic(stream, "t-dead")
+    number = (await client.stream(stream)).id
+    name = f"writer-{flavour}"
+    topics = {
+        (await client.topic(stream, topic)).id: headrace.TopicPermissions(
+            read_topic=True, poll_messages=True, send_messages=True
+        )
+        for topic in ("t", "t-dead")
+    }
+    everywhere = headrace.GlobalPermissions()
+    streams = {number: headrace.StreamPermissions(topics=topics)}
+    permissions = headrace.Permissions(everywhere=everywhere, streams=streams)
+    await client.create_user(name, "secret-word", permissions=permissions)
+    address = url.rpartition("@")[2]
+    async with (
+        flavour.connect(f"headrace://{name}:secret-word@{address}") as other,
+        other.consumer(number, "t", name="audit") as consumer,
+    ):
+        with pytest.raises(headrace.PermissionDenied):
+            await other.stream(number)
+        async for message in consumer:
+            await consumer.dead_letter(message, "bad")
+            break
+    (letter,) = await letters(client, stream)
+    assert (letter.headers or {})["x-dead-letter-stream"] == str(number)
+    await client.delete_user(name)
+
+
 async def test_headers_that_leave_no_room_are_left_out(client: Any, stream: str) -> None:
     """The message fits, and its letter would not: it would be in the way of all messages behind it."""
     headers = {f"h{number:03}": "x" * 250 for number in range(378)}

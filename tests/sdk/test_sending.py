@@ -194,6 +194,62 @@ async def test_the_end_raises_a_failure_whose_result_was_not_asked_for(client: A
         await producer.flush()
 
 
+async def test_a_failure_stays_until_each_of_its_messages_was_asked_for(client: Any, stream: str) -> None:
+    await client.create_topic(stream, "gone")
+
+    async def send_and_ask_for_one() -> None:
+        async with client.producer(stream, "gone", linger=600, batch_messages=2) as producer:
+            await client.delete_topic(stream, "gone")
+            x = await producer.send(b"x", partition=0)
+            y = await producer.send(b"y", partition=0)
+            for _ in range(3):
+                with pytest.raises(headrace.NotFound):
+                    await x
+            assert y.done()
+
+    with pytest.raises(headrace.NotFound):
+        await send_and_ask_for_one()
+    await client.create_topic(stream, "gone")
+    async with client.producer(stream, "gone", linger=600, batch_messages=4) as producer:
+        await client.delete_topic(stream, "gone")
+        for asks_for_all in (False, True):
+            x = await producer.send(b"x", partition=0)
+            several = await producer.send_many([b"1", b"2"], partition=0)
+            y = await producer.send(b"y", partition=0)
+            for delivery in (several, x, several, *([y] if asks_for_all else [])):
+                with pytest.raises(headrace.NotFound):
+                    await delivery
+            if not asks_for_all:
+                with pytest.raises(headrace.NotFound):
+                    await producer.flush()
+            await producer.flush()
+        # Messages of three batches are asked for together, and those of the last one in part.
+        several = await producer.send_many([b"%d" % number for number in range(10)], partition=0)
+        await producer.send(b"x", partition=0)
+        y = await producer.send(b"y", partition=0)
+        for delivery in (several, y):
+            with pytest.raises(headrace.NotFound):
+                await delivery
+        with pytest.raises(headrace.NotFound):
+            await producer.flush()
+        several = await producer.send_many([b"%d" % number for number in range(12)], partition=0)
+        with pytest.raises(headrace.NotFound):
+            await several
+
+
+async def test_failures_that_were_handled_do_not_displace_later_ones(client: Any, stream: str) -> None:
+    await client.create_topic(stream, "gone")
+    async with client.producer(stream, "gone", linger=600, batch_messages=1) as producer:
+        await client.delete_topic(stream, "gone")
+        deliveries = [await producer.send(b"x", partition=0) for _ in range(1500)]
+        for delivery in deliveries:
+            with pytest.raises(headrace.NotFound):
+                await delivery
+        await producer.send(b"y", partition=0)
+        with pytest.raises(headrace.NotFound):
+            await producer.flush()
+
+
 async def test_a_closed_producer_takes_nothing(client: Any, stream: str) -> None:
     async with client.producer(stream, "t", linger=600) as producer:
         delivery = await producer.send(b"x", partition=0)

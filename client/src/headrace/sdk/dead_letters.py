@@ -35,7 +35,8 @@ class DeadLetters:
         self._stream, self._topic = stream, topic
         self._options = options
         self._direct: DirectSteps | None = None
-        self._source: str | None = topic if isinstance(topic, str) else None
+        self._source_stream: str | None = stream if isinstance(stream, str) else None
+        self._source_topic: str | None = topic if isinstance(topic, str) else None
 
     def send(self, message: Message, reason: str | BaseException, attempts: int) -> Steps[Delivered]:
         """Store a message in the dead-letter topic. Errors as of `Consumer.dead_letter`."""
@@ -45,12 +46,13 @@ class DeadLetters:
             raise InvalidArgument(f"attempts: {attempts!r} is not allowed; it is a whole number of at least 1")
         if self._direct is None:
             self._direct = DirectSteps(self._config, DirectProducerOptions())
-        source = yield from self._source_name(self._direct)
-        target = self._options.dead_letter_topic or f"{source}{SUFFIX}"
+        stream = yield from self._stream_name(self._direct)
+        topic = yield from self._topic_name(self._direct)
+        target = self._options.dead_letter_topic or f"{topic}{SUFFIX}"
         letter = Outgoing(
             message.payload,
             key=message.key,
-            headers=_encoded_headers(message, self._stream, source, reason, attempts),
+            headers=_encoded_headers(message, stream, topic, reason, attempts),
         )
         try:
             runs = yield from self._direct.send_to((self._stream, target), [letter], None, None, None)
@@ -61,13 +63,27 @@ class DeadLetters:
             runs = yield from self._direct.send_to((self._stream, target), [letter], None, None, None)
         return runs[0][0]
 
-    def _source_name(self, direct: DirectSteps) -> Steps[str]:
-        if self._source is None:
+    def _stream_name(self, direct: DirectSteps) -> Steps[str]:
+        """Return the name of the stream, or its number if this user may not read the stream."""
+        if self._source_stream is None:
+            stream = self._stream
+            pending = native(direct.native.submit, *encoded(lambda: core.encode_get_stream(stream=stream)))
+            yield pending
+            decode = found(core.decode_stream, f"stream {stream!r}")
+            try:
+                self._source_stream = decode(value_of(pending)).name
+            except PermissionDenied:
+                self._source_stream = str(stream)
+        return self._source_stream
+
+    def _topic_name(self, direct: DirectSteps) -> Steps[str]:
+        if self._source_topic is None:
             stream, topic = self._stream, self._topic
             pending = native(direct.native.submit, *encoded(lambda: core.encode_get_topic(stream=stream, topic=topic)))
             yield pending
-            self._source = found(core.decode_topic, f"topic {topic!r} in stream {stream!r}")(value_of(pending)).name
-        return self._source
+            decode = found(core.decode_topic, f"topic {topic!r} in stream {stream!r}")
+            self._source_topic = decode(value_of(pending)).name
+        return self._source_topic
 
     def _create(self, direct: DirectSteps, name: str) -> Steps[None]:
         # Creating a topic twice creates one, so the request may be repeated.
@@ -103,7 +119,7 @@ def reason_text(reason: str | BaseException) -> str:
 
 
 def _named(
-    stream: Name, topic: str, message: Message, reason: str | BaseException, attempts: int
+    stream: str, topic: str, message: Message, reason: str | BaseException, attempts: int
 ) -> Iterator[tuple[str, str]]:
     yield "reason", reason_text(reason)
     if isinstance(reason, BaseException):
@@ -114,13 +130,13 @@ def _named(
         )
     yield "attempts", str(attempts)
     yield "time", datetime.now(UTC).isoformat(timespec="milliseconds")
-    yield "stream", str(stream)
+    yield "stream", stream
     yield "topic", topic
     yield "partition", str(message.partition_id)
     yield "offset", str(message.offset)
 
 
-def _encoded_headers(message: Message, stream: Name, topic: str, reason: str | BaseException, attempts: int) -> bytes:
+def _encoded_headers(message: Message, stream: str, topic: str, reason: str | BaseException, attempts: int) -> bytes:
     """Headers of the message as they are, without those of an earlier dead letter, and the new ones.
 
     A message must not stay because there is no room for the new ones: its own are left out then, and a header says so.

@@ -154,8 +154,8 @@ class Progress:
             self.processed[partition] = max(current, self.processed.get(partition, 0))
 
     def note(self, partition: int, next_offset: int) -> None:
-        """Note that a partition was processed up to this offset."""
-        self.processed[partition] = next_offset
+        """Note that a partition was handed out and processed up to this offset."""
+        self.handed_out[partition] = self.processed[partition] = next_offset
         native(self._native.note_processed, partition, next_offset)
 
     def note_last(self, message: Message) -> None:

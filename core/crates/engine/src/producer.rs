@@ -1,28 +1,28 @@
 //! A producer over a session of its own.
 
+mod delivery;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headrace_session::{
     Failure, OwnedIdentifier, Place, Producer, ProducerConfig, PushRefused, Repeat, Request,
-    SendFailure, Stored,
+    SendFailure,
 };
 use headrace_wire::{Command, CommandCode, command::TopicPath, response::TopicDetails};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+pub use self::delivery::Delivery;
+use self::delivery::Failures;
 use crate::driver::{Driver, Event};
 use crate::engine::{Engine, SessionSettings};
 use crate::promise::Promise;
 use crate::reports::{Report, Reports};
 
-/// Number of failed batches that are kept for a caller who has not asked for their results.
-const FAILURES_MAX: usize = 1024;
 /// Interval at which a producer looks for partitions that were added to its topic.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The result of a batch, shared by its messages.
-pub type Delivery = Promise<Result<Stored, SendFailure>>;
 type Handle = Arc<Delivery>;
 
 /// Counters of a producer.
@@ -49,8 +49,7 @@ struct State {
     counters: ProducerCounters,
     /// Queue for reports, and the number of this producer in them.
     reports: Option<(Arc<Reports>, u64)>,
-    /// Batches that have failed, the oldest first.
-    failures: Vec<Handle>,
+    failures: Failures,
     is_closing: bool,
 }
 
@@ -118,7 +117,7 @@ impl ProducerHandle {
                 flushes: Vec::new(),
                 counters: ProducerCounters::default(),
                 reports,
-                failures: Vec::new(),
+                failures: Failures::default(),
                 is_closing: false,
             }),
             wake: Notify::new(),
@@ -240,12 +239,9 @@ impl ProducerHandle {
         self.shared.wake.notify_one();
     }
 
-    /// Take the first failure since the last call whose result was not asked for.
+    /// Take the first failure since the last call of a message whose result was not asked for.
     pub fn take_failure(&self) -> Option<SendFailure> {
-        let failures = std::mem::take(&mut self.shared.lock().failures);
-        failures
-            .iter()
-            .find_map(|batch| batch.get_if_unread()?.err())
+        self.shared.lock().failures.take()
     }
 
     /// Reason of the producer's end, if it has ended.
@@ -505,9 +501,8 @@ fn settle(state: &mut State, now: Duration) {
             continue;
         }
         state.counters.batches_failed += 1;
-        if state.failures.len() < FAILURES_MAX {
-            state.failures.push(Arc::clone(&batch.handle));
-        }
+        let failed = Arc::clone(&batch.handle);
+        state.failures.add(failed, batch.messages_count);
     }
     if !settled.is_empty() && !producer.is_full() {
         state.room.drain(..).for_each(|wait| wait.fulfil(()));

@@ -13,7 +13,6 @@ pub struct Promise<T> {
 
 struct State<T> {
     value: Option<T>,
-    is_read: bool,
     listeners: Vec<Listener>,
 }
 
@@ -22,7 +21,6 @@ impl<T> Default for Promise<T> {
         Self {
             state: Mutex::new(State {
                 value: None,
-                is_read: false,
                 listeners: Vec::new(),
             }),
             fulfilled: Condvar::new(),
@@ -99,15 +97,7 @@ impl<T> Promise<T> {
 impl<T: Clone> Promise<T> {
     /// Return a copy of the value, if it has arrived.
     pub fn get(&self) -> Option<T> {
-        let mut state = self.lock();
-        state.is_read |= state.value.is_some();
-        state.value.clone()
-    }
-
-    /// Return a copy of the value unless it was read before.
-    pub fn get_if_unread(&self) -> Option<T> {
-        let state = self.lock();
-        state.value.clone().filter(|_| !state.is_read)
+        self.lock().value.clone()
     }
 }
 
@@ -132,13 +122,11 @@ mod tests {
         assert!(promise.wait(Duration::from_secs(10)));
         thread.join().expect("no panic");
         promise.fulfil(8);
-        assert_eq!(promise.get_if_unread(), Some(7));
         assert_eq!((promise.get(), heard.load(Ordering::SeqCst)), (Some(7), 1));
         let listener = Arc::clone(&heard);
         promise.on_fulfilled(move || {
             listener.fetch_add(1, Ordering::SeqCst);
         });
         assert_eq!(heard.load(Ordering::SeqCst), 2);
-        assert_eq!(promise.get_if_unread(), None);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use headrace_session::{
     ConsumerConfig, Item, Login, Membership, OwnedIdentifier, Place, ProducerConfig, PushRefused,
-    Repeat, Start,
+    Repeat, SendFailure, Start,
 };
 use headrace_websocket::{
     Decoder, Item as DecodedItem, Limits, Opcode, Role, Step, encode_header, read_request, response,
@@ -437,6 +437,36 @@ fn a_producer_delivers_over_a_lost_connection_and_closes() {
     let counters = producer.counters();
     assert_eq!((counters.batches_delivered, counters.batches_sent), (1, 2));
     assert_eq!(counters.buffered_bytes, 0);
+}
+
+#[test]
+fn a_failure_is_taken_while_one_of_its_messages_was_not_asked_for() {
+    let server = Server::new();
+    let (producer, mut peer) = producer_of(&server, 2);
+    assert_eq!(wait(&producer.opened()), Ok(()));
+    let failure = SendFailure::Request(Failure::Refused {
+        code: CommandCode::SendMessages.code(),
+        status: Status::TOPIC_ID_NOT_FOUND,
+        explanation: String::new(),
+    });
+    for is_second_asked_for in [false, true] {
+        let mut sent = Vec::new();
+        let messages = [message(1), message(1)].into_iter();
+        producer.push(messages, |batch, index| sent.push((batch, index)));
+        let flushed = producer.flush();
+        assert_eq!(peer.request().0, CommandCode::SendMessages);
+        peer.answer(Status::TOPIC_ID_NOT_FOUND, b"");
+        wait(&flushed);
+        let [(batch, first), (_, second)] = sent.try_into().expect("two messages");
+        assert_eq!(batch.ask(first..first + 1), Some(Err(failure.clone())));
+        if is_second_asked_for {
+            assert_eq!(batch.ask(second..second + 1), Some(Err(failure.clone())));
+        }
+        let taken = producer.take_failure();
+        assert_eq!(taken.is_some(), !is_second_asked_for);
+        assert!(taken.is_none_or(|taken| taken == failure));
+        assert_eq!(producer.take_failure(), None);
+    }
 }
 
 #[test]

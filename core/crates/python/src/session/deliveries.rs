@@ -62,7 +62,7 @@ struct Message {
 
 impl Message {
     fn outcome(&self) -> PyResult<Delivered> {
-        match self.batch.get() {
+        match self.batch.ask(self.index..self.index + 1) {
             Some(Ok(stored)) => Ok(delivered(stored, self.index)),
             Some(Err(failure)) => Err(send_error(&failure)),
             None => Err(not_delivered_yet()),
@@ -90,6 +90,10 @@ impl Ends for Message {
 
 fn not_delivered_yet() -> PyErr {
     PyTimeoutError::new_err("the message is not delivered yet")
+}
+
+fn not_all_delivered_yet() -> PyErr {
+    PyTimeoutError::new_err("some messages are not delivered yet")
 }
 
 /// The result of one message: a future for threads.
@@ -249,19 +253,22 @@ impl Ends for Parts {
     }
 
     fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
-        let mut found = Vec::new();
+        if !self.has_ended() {
+            return Err(not_all_delivered_yet());
+        }
+        let (mut found, mut first_failure) = (Vec::new(), None);
+        // All messages are asked for, also those behind the first failure.
         for (batch, index, count) in &self.batches {
-            match batch.get() {
+            match batch.ask(*index..*index + *count) {
                 Some(Ok(stored)) => found.push((delivered(stored, *index), *count)),
-                Some(Err(failure)) => return Err(send_error(&failure)),
-                None => {
-                    return Err(PyTimeoutError::new_err(
-                        "some messages are not delivered yet",
-                    ));
-                }
+                Some(Err(failure)) => first_failure = first_failure.or(Some(failure)),
+                None => return Err(not_all_delivered_yet()),
             }
         }
-        Ok(found.into_pyobject(python)?.into_any().unbind())
+        match first_failure {
+            Some(failure) => Err(send_error(&failure)),
+            None => Ok(found.into_pyobject(python)?.into_any().unbind()),
+        }
     }
 }
 
@@ -314,9 +321,7 @@ impl Deliveries {
     fn result(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         let parts = self.parts()?;
         if !wait(python, timeout, |slice| parts.wait(slice))? {
-            return Err(PyTimeoutError::new_err(
-                "some messages are not delivered yet",
-            ));
+            return Err(not_all_delivered_yet());
         }
         parts.result(python)
     }
