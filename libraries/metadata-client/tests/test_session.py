@@ -79,6 +79,13 @@ async def test_a_caller_that_is_not_let_in_learns_it():
         await session.propose(create_stream("a"))
 
 
+@pytest.mark.parametrize("refusal", [grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INVALID_ARGUMENT])
+async def test_a_refusal_by_another_replica_leaves_a_command_in_doubt(refusal):
+    session = Session([Scripted(fails(grpc.StatusCode.DEADLINE_EXCEEDED), fails(refusal))])
+    with pytest.raises(OutcomeUnknownError, match="refuses to report"):
+        await session.propose(create_stream("a"))
+
+
 class Slow:
     """A replica that answers on request; records the number of concurrent calls."""
 

@@ -1,7 +1,6 @@
 """The gRPC service over one replica: commands, reads, watches, status, the secret and encryption (CTL-2, GW-6)."""
 
 import asyncio
-import time
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
@@ -166,20 +165,6 @@ async def test_time_passes_without_requests():
         watch = it.stub.Watch(WatchRequest(after_version=1))
         (event,) = await take(watch, 1)
         assert event.update.deltas[0].node_put.status == NODE_STATUS_SILENT
-
-
-async def test_what_is_due_goes_by_the_time_of_the_log_and_not_by_this_clock():
-    async with served() as it:
-        # Simulate a clock decades ahead of those of a majority.
-        it.native.log_ahead_ns = it.native.timestamp_nanos - time.time_ns()
-        await it.propose(register("a", lease_micros=60_000_000))
-        async with proposing_the_time(it.replica, check_seconds=0.005):
-            await asyncio.sleep(0.05)
-            assert it.native.op == 1
-            it.native.log_ahead_ns += 61_000_000_000
-            async with asyncio.timeout(60):
-                while it.native.op == 1:
-                    await asyncio.sleep(0.005)
 
 
 async def test_a_backup_names_the_primary_and_answers_stale_reads():

@@ -21,6 +21,7 @@ from headrace_metadata_client.errors import (
     MetadataClientError,
     OutcomeUnknownError,
     SessionEndedError,
+    UnauthenticatedError,
 )
 from headrace_metadata_client.replicas import AskAgain, OutOfTime, Replicas
 from headrace_proto.metadata.v1 import Command, OpenSessionRequest, ProposeRequest, ProposeResponse, SessionRequest
@@ -66,7 +67,8 @@ class Session:
 
         Raises:
             CommandNotTakenError: No replica has accepted it in time; it is not applied.
-            OutcomeUnknownError: It may or may not be applied: no replica has reported its outcome in time.
+            OutcomeUnknownError: It may or may not be applied: no replica has reported its outcome in time, or one
+                refuses to report it.
             SessionEndedError: It may or may not be applied, and the replicas have removed the session. The next
                 command opens another one.
             UnauthenticatedError: The replicas refuse the caller's credentials.
@@ -95,6 +97,11 @@ class Session:
                         raise
                     # The command was never accepted, so it cannot have been applied: it may be the first of a new
                     # session.
+                except (UnauthenticatedError, aio.AioRpcError) as error:
+                    # The replica asked before may have accepted what this one refuses.
+                    if is_in_doubt:
+                        raise OutcomeUnknownError(f"a replica refuses to report the result: {error}") from error
+                    raise
 
     async def close(self) -> None:
         """Close the session on the replicas, if the one asked last can be reached. Otherwise it expires there."""

@@ -12,6 +12,7 @@ from headrace_metadata.state_machine import (
     has_expired,
     is_partition_awaited,
     is_pulse_due,
+    renewals,
     silent_at_micros,
 )
 from headrace_metadata.state_machine.users.records import public_token
@@ -294,6 +295,10 @@ class AppliedState:
     def is_pulse_due(self, now_micros: int) -> bool:
         """Return whether a `Pulse` command at this time would expire anything."""
         return is_pulse_due(self._machine.state, now_micros)
+
+    def renewals(self) -> list[Command]:
+        """Return the commands by which every gateway with members, and every live node, counts as heard."""
+        return renewals(self._machine.state)
 
     def _credentials(self, user: User) -> Credentials:
         password_hash = self._machine.state.accounts.password_hash(user.id)

@@ -1,6 +1,6 @@
 """The rules of the metadata service, free of I/O: ``StateMachine``, and a module per family of commands."""
 
-from headrace_metadata.state_machine.expiry import is_pulse_due
+from headrace_metadata.state_machine.expiry import is_pulse_due, renewals
 from headrace_metadata.state_machine.groups.timeouts import is_partition_awaited
 from headrace_metadata.state_machine.machine import Applied, StateMachine, UnknownCommandError
 from headrace_metadata.state_machine.placement.nodes import silent_at_micros
@@ -13,5 +13,6 @@ __all__ = [
     "has_expired",
     "is_partition_awaited",
     "is_pulse_due",
+    "renewals",
     "silent_at_micros",
 ]

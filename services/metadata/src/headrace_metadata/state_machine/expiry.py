@@ -1,4 +1,4 @@
-"""Expiry: a `Pulse` command ends everything whose deadline is before its timestamp."""
+"""Expiry: a `Pulse` command ends everything whose deadline is before its timestamp, renewals begin deadlines anew."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headrace_metadata.state_machine.operation import Operation
 from headrace_metadata.state_machine.placement import nodes
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.transactions import transactions
-from headrace_proto.metadata.v1 import Reply
+from headrace_proto.metadata.v1 import Command, Reply
 
 
 def pulse(state: State, operation: Operation) -> Reply:
@@ -25,3 +25,8 @@ def is_pulse_due(state: State, now_micros: int) -> bool:
         or nodes.is_pulse_due(state, now_micros)
         or transactions.is_pulse_due(state, now_micros)
     )
+
+
+def renewals(state: State) -> list[Command]:
+    """Return the commands by which every gateway with members, and every live node, counts as heard."""
+    return [*timeouts.heartbeats(state), *nodes.renewals(state)]

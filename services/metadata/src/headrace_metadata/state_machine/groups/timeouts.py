@@ -9,7 +9,8 @@ from headrace_metadata.state_machine.groups import members
 from headrace_metadata.state_machine.groups.members import Dealing
 from headrace_metadata.state_machine.operation import Operation
 from headrace_metadata.state_machine.state import State
-from headrace_proto.metadata.v1 import GatewayHeartbeat, GatewayRecord, ReplaceGateway, Reply
+from headrace_proto.metadata.v1 import Command, GatewayHeartbeat, GatewayRecord, ReplaceGateway, Reply
+from headrace_proto.well_known import ROOT_USER_ID
 
 
 def replace_gateway(state: State, operation: Operation, command: ReplaceGateway) -> Reply:
@@ -54,6 +55,14 @@ def is_pulse_due(state: State, now_micros: int) -> bool:
         for member in group.members
         for revocation in member.revocations
     )
+
+
+def heartbeats(state: State) -> list[Command]:
+    """Return a heartbeat for each gateway that has members."""
+    return [
+        Command(actor_user_id=ROOT_USER_ID, gateway_heartbeat=GatewayHeartbeat(gateway_id=record.gateway.id))
+        for record in state.groups.gateways()
+    ]
 
 
 def is_partition_awaited(state: State, gateway_id: int, client_id: int) -> bool:

@@ -16,7 +16,8 @@ from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, NODE_STATUS_SILENT, Node, NodeStatus
 from headrace_proto.errors import Status
 from headrace_proto.limits import NODE_SHARDS, NODES_MAX
-from headrace_proto.metadata.v1 import DrainNode, NodeLease, RegisterNode, RemoveNode, RenewNodeLease, Reply
+from headrace_proto.metadata.v1 import Command, DrainNode, NodeLease, RegisterNode, RemoveNode, RenewNodeLease, Reply
+from headrace_proto.well_known import ROOT_USER_ID
 
 
 def register(state: State, operation: Operation, command: RegisterNode) -> Reply:
@@ -108,6 +109,18 @@ def is_pulse_due(state: State, now_micros: int) -> bool:
         silent_at_micros(lease) <= now_micros and state.nodes.node(lease.node_id).status == NODE_STATUS_LIVE
         for lease in state.nodes.leases()
     )
+
+
+def renewals(state: State) -> list[Command]:
+    """Return a renewal for the lease of each live node; a silent one has to be heard before it counts as live."""
+    return [
+        Command(
+            actor_user_id=ROOT_USER_ID,
+            renew_node_lease=RenewNodeLease(node_id=node.id, incarnation=node.incarnation),
+        )
+        for node in state.nodes.nodes()
+        if node.status == NODE_STATUS_LIVE
+    ]
 
 
 def silent_at_micros(lease: NodeLease) -> int:
