@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 from headrace.embedded import data_directory
 from headrace.embedded.config import load_config
@@ -14,11 +17,17 @@ from headrace.embedded.server import native_replica
 from headrace_gateway.access.passwords import Passwords
 from headrace_metadata.errors import MetadataError as ReplicaError
 from headrace_metadata.replica import Replica
-from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, AccessToken, Snapshot
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE, AccessToken, Snapshot, UserStatus
 from headrace_proto.errors import Status, find
 from headrace_proto.limits import PASSWORD_BYTES
 from headrace_proto.metadata.v1 import ChangePassword, Command, DeleteAccessToken, Reply, UpdateUser
 from headrace_proto.well_known import ROOT_USER_ID
+
+SETTLING_SECONDS: Final = 1.0
+"""Gateways know after some milliseconds that root is inactive; requests that they accepted before are applied then."""
+
+UNFINISHED: Final = "root may be only partly reset, and inactive, until this command is repeated"
+"""Explanation for a reset that did not end."""
 
 
 class ResetError(EmbeddedError):
@@ -46,39 +55,44 @@ def new_password(file: Path | None) -> tuple[str, bool]:
     return password, False
 
 
-async def commands(catalog: Snapshot, password: str) -> list[Command]:
-    """Return the commands that reset root: new password, no access tokens, active. All of them can be repeated.
+def commands(read: Callable[[], Snapshot], password_hash: str, *, settling_seconds: float = 0.0) -> Iterator[Command]:
+    """Yield the commands that reset root, each to be applied before the next one. All of them can be repeated.
 
-    The password comes first, so that no earlier credential works when root is active again.
+    Root is inactive first, so that no session and no token of root can create another token while these are deleted.
+    It is active last, when no earlier credential is left.
+
+    Args:
+        read: Returns the catalog with every change so far.
+        password_hash: Hash of the new password.
+        settling_seconds: Time for requests that were accepted while root was still active.
+    """
+    yield _with_status(USER_STATUS_INACTIVE)
+    yield _of_root(change_password=ChangePassword(user_id=ROOT_USER_ID, password_hash=password_hash))
+    time.sleep(settling_seconds)
+    while tokens := _tokens_of_root(read().access_tokens):
+        for token in tokens:
+            yield _of_root(delete_access_token=DeleteAccessToken(name=token.name))
+    yield _with_status(USER_STATUS_ACTIVE)
+
+
+def username(catalog: Snapshot) -> str:
+    """Return root's name.
 
     Raises:
         ResetError: There is no root.
     """
-    if not any(user.id == ROOT_USER_ID for user in catalog.users):
-        raise ResetError("there is no root user yet: the first start creates one (root.username, root.password)")
-    async with Passwords(1) as passwords:
-        password_hash = await passwords.hash(password.encode())
-    root = ROOT_USER_ID
-    return [
-        Command(actor_user_id=root, change_password=ChangePassword(user_id=root, password_hash=password_hash)),
-        *(
-            Command(actor_user_id=root, delete_access_token=DeleteAccessToken(name=token.name))
-            for token in _tokens_of_root(catalog.access_tokens)
-        ),
-        Command(actor_user_id=root, update_user=UpdateUser(user_id=root, status=USER_STATUS_ACTIVE)),
-    ]
-
-
-def username(catalog: Snapshot) -> str:
-    """Return root's name."""
-    return next(user.username for user in catalog.users if user.id == ROOT_USER_ID)
+    for user in catalog.users:
+        if user.id == ROOT_USER_ID:
+            return user.username
+    raise ResetError("there is no root user yet: the first start creates one (root.username, root.password)")
 
 
 def reset_in_directory(name: str, password: str) -> str:
     """Reset root in the data directory of a stopped embedded server; return root's name.
 
     Raises:
-        EmbeddedError: The directory is not a server's, or the server runs; nothing was changed.
+        EmbeddedError: The directory is not a server's, or the server runs, and nothing was changed; or root is only
+            partly reset.
     """
     path = Path(name).expanduser().absolute()
     if not (path / data_directory.METADATA).is_dir():
@@ -93,28 +107,38 @@ async def _reset_in_directory(name: str, password: str) -> str:
         with data_directory.opened(name) as path:
             async with await Replica.open(native_replica(load_config(None, {}).config, path)) as replica:
                 await replica.wait_recovered()
-                catalog = replica.state.catalog()
-                for command in await commands(catalog, password):
-                    check(command, await replica.propose(command))
-                return username(catalog)
+                root, password_hash = username(replica.state.catalog()), await _hash(password)
+                with _unfinished_on_error():
+                    for command in commands(replica.state.catalog, password_hash):
+                        check(command, await replica.propose(command))
+                return root
     except (ReplicaError, OSError) as error:
         raise ResetError(str(error)) from error
 
 
-def reset_through(propose: Callable[[Command], Reply], catalog: Snapshot, password: str) -> str:
+def reset_through(
+    propose: Callable[[Command], Reply],
+    read: Callable[[], Snapshot],
+    password: str,
+    *,
+    settling_seconds: float = SETTLING_SECONDS,
+) -> str:
     """Reset root by commands that the replicas of a cluster order and apply; return root's name.
 
     Args:
         propose: Applies a command.
-        catalog: Current catalog.
+        read: Returns the catalog with every change so far.
         password: New password of root.
+        settling_seconds: Time for requests that gateways accepted while root was still active.
 
     Raises:
-        ResetError: There is no root, or a command was refused.
+        ResetError: There is no root, or root is only partly reset.
     """
-    for command in asyncio.run(commands(catalog, password)):
-        check(command, propose(command))
-    return username(catalog)
+    root, password_hash = username(read()), asyncio.run(_hash(password))
+    with _unfinished_on_error():
+        for command in commands(read, password_hash, settling_seconds=settling_seconds):
+            check(command, propose(command))
+    return root
 
 
 def check(command: Command, reply: Reply) -> None:
@@ -128,8 +152,29 @@ def check(command: Command, reply: Reply) -> None:
     if reply.status != Status.OK and not is_gone:
         info = find(reply.status)
         reason = info.name if info is not None else str(reply.status)
-        raise ResetError(f"{operation} was refused: {reason}. Root is only partly reset; repeat the command")
+        raise ResetError(f"{operation} was refused: {reason}")
 
 
 def _tokens_of_root(tokens: Iterable[AccessToken]) -> list[AccessToken]:
     return [token for token in tokens if token.user_id == ROOT_USER_ID]
+
+
+def _with_status(status: UserStatus.ValueType) -> Command:
+    return _of_root(update_user=UpdateUser(user_id=ROOT_USER_ID, status=status))
+
+
+def _of_root(**operation: Any) -> Command:
+    return Command(actor_user_id=ROOT_USER_ID, **operation)
+
+
+async def _hash(password: str) -> str:
+    async with Passwords(1) as passwords:
+        return await passwords.hash(password.encode())
+
+
+@contextmanager
+def _unfinished_on_error() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ResetError(f"{error}\n{UNFINISHED}") from error

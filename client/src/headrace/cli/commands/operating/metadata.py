@@ -29,7 +29,7 @@ from headrace.metadata_connection import (
     unavailable,
 )
 from headrace_metadata_client import MetadataTarget
-from headrace_proto.catalog.v1 import Node, NodeStatus
+from headrace_proto.catalog.v1 import Node, NodeStatus, Snapshot
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,
     CONSISTENCY_STALE,
@@ -333,21 +333,31 @@ def reset_root(replicas: Replicas, data: str | None, password_file: Path | None)
     if data is None and not replicas.addresses:
         raise click.UsageError("give --data DIRECTORY of a stopped server, or --replica host:port of a cluster")
     password, is_generated = root_reset.new_password(password_file)
-    if data is not None:
-        name = root_reset.reset_in_directory(data, password)
-    else:
-        with _connected(replicas) as connections:
-            _, contents = next(_from_all(connections, lambda replica: _snapshot(replica, CONSISTENCY_LINEARIZABLE)))
-
-            def propose(command: Command) -> Reply:
-                return next(_from_all(connections, lambda replica: _propose(replica, command)))[1]
-
-            name = root_reset.reset_through(propose, StateSnapshot.FromString(contents).catalog, password)
+    try:
+        name = root_reset.reset_in_directory(data, password) if data is not None else _reset_at(replicas, password)
+    except KeyboardInterrupt:
+        output.say(root_reset.UNFINISHED)
+        raise
     output.stdout().print(
         f"root is {name!r} and active; its logins have ended, its access tokens are deleted", markup=False
     )
     if is_generated:
         output.stdout().print(f"password: {password}", markup=False, highlight=False)
+
+
+def _reset_at(replicas: Replicas, password: str) -> str:
+    from headrace.embedded import root_reset  # noqa: PLC0415
+
+    with _connected(replicas) as connections:
+
+        def read() -> Snapshot:
+            _, contents = next(_from_all(connections, lambda replica: _snapshot(replica, CONSISTENCY_LINEARIZABLE)))
+            return StateSnapshot.FromString(contents).catalog
+
+        def propose(command: Command) -> Reply:
+            return next(_from_all(connections, lambda replica: _propose(replica, command)))[1]
+
+        return root_reset.reset_through(propose, read, password)
 
 
 @contextmanager
