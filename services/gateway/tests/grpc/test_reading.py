@@ -18,8 +18,8 @@ def polled(*offsets):
     return no_gap + struct.pack("<IQI", 0, 9, len(messages)) + b"".join(messages)
 
 
-class PurgedSession:
-    """The answer to a poll is on its way while the purge is noted."""
+class NotedSession:
+    """The answer to a poll is on its way while a change is noted."""
 
     def __init__(self, payload, noted):
         self.payload = payload
@@ -41,7 +41,7 @@ async def test_an_answer_from_before_a_purge_does_not_move_the_new_position(offs
         partition.notified(SimpleNamespace(purge_epoch=1, first_offset=0, next_offset=3))
 
     subscription = Subscription("s", "t", Consumer("c", is_group=False), auto_commit=False)
-    reader = Reader(PurgedSession(polled(*offsets), note_purge), subscription, partitions, 100)
+    reader = Reader(NotedSession(polled(*offsets), note_purge), subscription, partitions, 100)
     assert await reader._poll(partition, 16) is None
     assert partition.position == 0
     assert partitions.next_readable() is partition
@@ -52,7 +52,63 @@ async def test_an_answer_without_messages_moves_the_position_to_the_known_end():
     partition = partitions._all[0]
     partition.notified(SimpleNamespace(purge_epoch=0, first_offset=0, next_offset=10))
     subscription = Subscription("s", "t", Consumer("c", is_group=False), auto_commit=False)
-    reader = Reader(PurgedSession(polled(), lambda: None), subscription, partitions, 100)
+    reader = Reader(NotedSession(polled(), lambda: None), subscription, partitions, 100)
     assert await reader._poll(partition, 16) is None
     assert partition.position == 10
     assert partitions.next_readable() is None
+
+
+def state(next_offset):
+    return SimpleNamespace(purge_epoch=0, first_offset=0, next_offset=next_offset)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (1000, 900),
+        (950, 900),
+        (900, 900),
+        (850, 850),
+        # The caller waits for a message that has never existed.
+        (1001, 1001),
+    ],
+)
+def test_a_partition_that_lost_its_last_messages_is_read_from_there(position, expected):
+    """Regression: new messages got the offsets of the lost ones, and were passed over."""
+    partitions = Partitions([0], Start("offset", position), {})
+    partition = partitions._all[0]
+    partition.notified(state(1000))
+    partition.notified(state(900))
+    assert partition.position == expected
+    partition.notified(state(905))
+    assert partition.position == expected
+    assert partition.is_readable == (expected < 905)
+
+
+def test_what_was_read_before_it_was_announced_may_be_lost():
+    partitions = Partitions([0], Start("offset", 0), {})
+    partition = partitions._all[0]
+    partition.notified(state(990))
+    partition.read_up_to(1000)
+    partition.notified(state(1000))
+    partition.read_up_to(1010)
+    partition.notified(state(900))
+    assert partition.position == 900
+    partition.read_up_to(905)
+    partition.notified(state(905))
+    partition.notified(state(890))
+    assert partition.position == 890
+
+
+@pytest.mark.parametrize("offsets", [(), (950, 951)])
+async def test_an_answer_from_before_a_loss_does_not_move_the_position(offsets):
+    partitions = Partitions([0], Start("offset", 950), {})
+    partition = partitions._all[0]
+    partition.notified(state(1000))
+    subscription = Subscription("s", "t", Consumer("c", is_group=False), auto_commit=False)
+    session = NotedSession(polled(*offsets), lambda: partition.notified(state(900)))
+    assert await Reader(session, subscription, partitions, 100)._poll(partition, 16) is None
+    assert partition.position == 900
+    assert partitions.next_readable() is None
+    partition.notified(state(905))
+    assert partitions.next_readable() is partition

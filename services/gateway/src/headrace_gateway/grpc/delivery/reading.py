@@ -56,6 +56,10 @@ class _Partition:
     """Offset of the first unsent message; None until the start was resolved."""
     next_offset: int = 0
     purge_epoch: int | None = None
+    has_read: bool = False
+    """True if the position is one behind a message that was read."""
+    replacements: int = 0
+    """Number of times since which offsets may mean other messages."""
     has_changed: bool = False
 
     @property
@@ -65,12 +69,30 @@ class _Partition:
 
     def notified(self, state: core.WatchedPartition) -> None:
         """Update the begin and end of the partition."""
-        if self.purge_epoch not in (None, state.purge_epoch) and self.position is not None:
-            # The partition was purged, and its offsets restart.
-            self.position = state.first_offset
+        if self.purge_epoch != state.purge_epoch:
+            self.replacements += 1
+            if self.purge_epoch is not None and self.position is not None:
+                # The partition was purged, and its offsets restart.
+                self.position, self.has_read = state.first_offset, False
+        elif state.next_offset < self.next_offset:
+            self._cut(state.next_offset)
         if self.purge_epoch is None and self.position is None:
             self.position = _position_of(self.start, state)
         self.purge_epoch, self.next_offset, self.has_changed = state.purge_epoch, state.next_offset, True
+
+    def read_up_to(self, offset: int) -> None:
+        """Continue behind the messages that were read."""
+        self.position, self.has_read = offset, True
+
+    def _cut(self, end: int) -> None:
+        """Handle the loss of the last messages, with the power of their node: new ones get their offsets.
+
+        Notifications come in the order of the changes, so none that is merely late looks like this.
+        """
+        self.replacements += 1
+        # Beyond the former end is a place that the caller has chosen, unless it was read up to there.
+        if self.position is not None and self.position > end and (self.has_read or self.position <= self.next_offset):
+            self.position, self.has_read = end, False
 
 
 def _position_of(start: Start, state: core.WatchedPartition) -> int | None:
@@ -159,7 +181,7 @@ class Reader:
             part = await self._poll(partition, conversation.allowance.count_of(self._pace.count))
             if part is None:
                 continue
-            partition.position = part.last_offset + 1
+            partition.read_up_to(part.last_offset + 1)
             conversation.sent(partition.id)
             async with held.holding(part.size_bytes):
                 yield part
@@ -169,7 +191,7 @@ class Reader:
             await self._subscription.store(self._session, partition_id, offset)
 
     async def _poll(self, partition: _Partition, count: int) -> Part | None:
-        end, epoch, partition.has_changed = partition.next_offset, partition.purge_epoch, False
+        end, replacements, partition.has_changed = partition.next_offset, partition.replacements, False
         start = Start("offset", partition.position) if partition.position is not None else partition.start
         if start.strategy == "end":
             raise AssertionError("its position was known when its end was")
@@ -187,8 +209,9 @@ class Reader:
         response = await self._session.call(*command)
         if response.status != Status.OK:
             raise Refused(response.status, response.explanation)
-        if epoch != partition.purge_epoch:
-            # The answer may be from before a purge that was noted meanwhile; the position is one of the new offsets.
+        if replacements != partition.replacements:
+            # The answer may be from before a purge or a loss that was noted meanwhile; the position is one of the new
+            # offsets.
             return None
         part = next(parts(core.decode_polled(response.payload, names_gap=True)), None)
         if part is not None:

@@ -94,6 +94,9 @@ class _Events:
         self._unsaved: int | None = None
         # Starting at the end is the only start position that the protocol does not have.
         self._kind: Strategy | None = call.query.kind if call.query.kind != "end" else None
+        self._value = call.query.value
+        # Timestamp of the message before the position, if known.
+        self._timestamp: int | None = None
         self._consumer = identifier(call.query.consumer_id, "consumer_id")
 
     async def first(self, session: Session) -> bytes:
@@ -102,15 +105,16 @@ class _Events:
         if self._offset is not None:
             return await self._events(session, "offset", self._offset, 0)
         if self._kind is not None:
-            return await self._events(session, self._kind, query.value, 0)
+            return await self._events(session, self._kind, self._value, 0)
         # This poll only determines the end; its messages are neither returned nor stored.
         encoded = core.encode_poll_messages(
             stream=self._call.stream, topic=self._call.topic, partition=query.partition_id, strategy="last", count=1
         )
-        last_offset = core.decode_polled(
-            await self._call.services.waits.ask(self._call.request, session, encoded)
-        ).last_offset
-        self._offset = last_offset + 1 if last_offset is not None else await self._begin(session)
+        found = core.decode_polled(await self._call.services.waits.ask(self._call.request, session, encoded))
+        if found.last_offset is not None:
+            self._passed(found)
+        else:
+            self._offset = await self._begin(session)
         return b""
 
     async def _begin(self, session: Session) -> int:
@@ -131,7 +135,7 @@ class _Events:
     async def following(self, session: Session) -> bytes:
         """Return the next messages; nothing after some time of silence."""
         if self._offset is None and self._kind is not None:
-            return await self._events(session, self._kind, self._call.query.value, _SILENCE_MICROS)
+            return await self._events(session, self._kind, self._value, _SILENCE_MICROS)
         return await self._events(session, "offset", self._offset or 0, _SILENCE_MICROS)
 
     async def sent(self, session: Session) -> None:
@@ -164,13 +168,33 @@ class _Events:
         )
         payload = await call.services.waits.ask(call.request, session, encoded)
         text, last_offset = core.polled_events(payload, numbers_as_text=query.numbers == "text", names_gap=True)
+        polled = core.decode_polled(payload, names_gap=True)
         if last_offset is not None:
-            self._offset = last_offset + 1
+            self._passed(polled)
             self._unsaved = last_offset
-        elif text and (gap := core.decode_polled(payload, names_gap=True).gap) is not None:
+        elif text and polled.gap is not None:
             # There are no messages after the gap yet; it is not to be named again.
-            self._offset = gap[1]
+            self._offset = polled.gap[1]
+        elif self._offset is not None and 0 < polled.current_offset < self._offset - 1:
+            self._cut(polled.current_offset + 1)
         return text
+
+    def _passed(self, polled: core.MessageBatch) -> None:
+        """Continue behind these messages."""
+        last = polled[len(polled) - 1]
+        self._offset, self._timestamp = last.offset + 1, last.timestamp_micros
+
+    def _cut(self, end: int) -> None:
+        """Handle an end before the position: messages were lost with the power of their node, or were purged.
+
+        The offsets from the loss on are those of new messages, of which some may exist by now: they are newer than what
+        was read. Without its time, reading continues with later ones. An answer whose current offset is 0 does not come
+        here: it may be that of a node that stops, which says nothing about the partition.
+        """
+        if self._timestamp is None:
+            self._offset = end
+        else:
+            self._offset, self._kind, self._value = None, "timestamp", self._timestamp + 1
 
 
 def _last_event(error: Refused) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import headrace_core as core
 from headrace_gateway.json_api.errors import Refused
@@ -31,11 +31,20 @@ _BATCHES_MAX: Final = 4
 _WOKEN_MAX: Final = 256
 
 
+class Cut(NamedTuple):
+    """Loss of the last messages of a partition, with the power of its node; new messages get their offsets."""
+
+    epoch: Epoch
+    before: int
+    """End of the partition as it was known before the loss."""
+    end: int
+
+
 class Waiter(Protocol):
     """A reader at the end of the partition."""
 
     def woken(self) -> None:
-        """Handle a change: new messages, a new epoch, or the end of the feed."""
+        """Handle a change: new messages, a new epoch, a cut, or the end of the feed."""
 
 
 class Reads:
@@ -62,6 +71,8 @@ class Feed:
         self.epoch = Epoch(0, 0)
         self.first_offset = 0
         self.next_offset = 0
+        self.cuts: list[Cut] = []
+        """All cuts, oldest first; each cursor remembers how many it has taken into account."""
         self.ended = 0
         """Status of the end of the feed; 0: not ended."""
         self._user_id = user_id
@@ -76,7 +87,7 @@ class Feed:
         self._serving: asyncio.Task[None] | None = None
 
     def wait(self, waiter: Waiter, *, for_messages: bool) -> None:
-        """Register a waiter for the next notification; without ``for_messages``, only for a new epoch or the end.
+        """Register a waiter for the next notification; without ``for_messages``, not for one of new messages.
 
         Otherwise subscriptions without credit would be woken for each message.
         """
@@ -91,12 +102,16 @@ class Feed:
         """Apply a notification."""
         epoch = Epoch(entry.incarnation, entry.purge_epoch)
         is_another, end = epoch != self.epoch, self.next_offset
-        if is_another:
+        # A session gets notifications in the order of the changes, so none that is merely late looks like a cut.
+        is_cut = not is_another and entry.next_offset < end
+        if is_cut:
+            self.cuts.append(Cut(epoch, end, entry.next_offset))
+        if is_another or is_cut:
             self._forget_all()
         self.epoch, self.first_offset, self.next_offset = epoch, entry.first_offset, entry.next_offset
         if not self.known.done():
             self.known.set_result(None)
-        if is_another:
+        if is_another or is_cut:
             _wake(self._waiting)
             _wake(self._stalled)
         elif len(self._waiting) < 2:
@@ -129,8 +144,7 @@ class Feed:
         Args:
             offset: First requested offset; the batch may begin before it.
             last: Checksum of the previous message, if known. A different checksum means that the partition was purged,
-                for
-                which the notification may still be on its way.
+                or has lost its last messages. The notification of that may still be on its way.
 
         Returns:
             None if the known state of the partition is outdated; a notification follows.
@@ -174,7 +188,7 @@ class Feed:
             _wake(self._waiting)
 
     async def _poll(self, offset: int, last: bytes | None) -> Batch | None:
-        reads, place, epoch = self._reads, self.place, self.epoch
+        reads, place, epoch, cuts_count = self._reads, self.place, self.epoch, len(self.cuts)
         if offset <= self.first_offset:
             last = None
         count = min(max(reads.batch_bytes // self._message_bytes, 1), _MESSAGES_MAX)
@@ -190,7 +204,7 @@ class Feed:
             answer = await reads.sessions.call(self._user_id, *encoded)
         if answer.status != Status.OK:
             raise Refused(answer.status, answer.explanation)
-        if epoch != self.epoch or self.ended or Batch.is_empty(answer.payload):
+        if epoch != self.epoch or cuts_count != len(self.cuts) or self.ended or Batch.is_empty(answer.payload):
             return None
         batch = Batch(answer.payload)
         self._message_bytes = max(1, (self._message_bytes + batch.size_bytes // len(batch)) // 2)

@@ -41,7 +41,7 @@ class Queue(Protocol):
 class Cursor:
     """Position of a subscription in a partition."""
 
-    __slots__ = ("epoch", "feed", "last", "offset", "sent_at", "state", "subscription")
+    __slots__ = ("cuts_count", "epoch", "feed", "last", "offset", "sent_at", "state", "subscription")
 
     def __init__(self, subscription: Subscription, feed: Feed, offset: int, epoch: Epoch) -> None:
         self.subscription = subscription
@@ -50,6 +50,8 @@ class Cursor:
         """Next offset to read."""
         self.epoch = epoch
         """Epoch in which the offset is valid."""
+        self.cuts_count = len(feed.cuts)
+        """Number of cuts of the partition that the offset takes into account."""
         self.last: bytes | None = None
         """Checksum of the previous message, once there was one."""
         self.state = State.DORMANT
@@ -60,7 +62,12 @@ class Cursor:
     def has_news(self) -> bool:
         """True if there is news for the client that needs no credit."""
         feed = self.feed
-        return bool(feed.ended) or self.epoch != feed.epoch or self.offset < feed.first_offset
+        return bool(feed.ended) or not self.is_current or self.offset < feed.first_offset
+
+    @property
+    def is_current(self) -> bool:
+        """True if the offset is one of the partition as it is known now."""
+        return self.epoch == self.feed.epoch and self.cuts_count == len(self.feed.cuts)
 
     @property
     def has_messages(self) -> bool:
@@ -126,6 +133,19 @@ class Cursor:
     def reset(self, offset: int, epoch: Epoch) -> None:
         """Continue at another position."""
         self.offset, self.epoch, self.last = offset, epoch, None
+
+    def follow_cuts(self) -> bool:
+        """Take new cuts into account; return whether that has moved the cursor, because messages before it were lost.
+
+        A cursor that has read nothing beyond the former end waits for the offset that its client has chosen.
+        """
+        new, start = self.feed.cuts[self.cuts_count :], self.offset
+        self.cuts_count = len(self.feed.cuts)
+        for cut in new:
+            is_in_log = self.last is not None or self.offset <= cut.before
+            if cut.epoch == self.epoch and is_in_log and cut.end < self.offset:
+                self.reset(cut.end, self.epoch)
+        return self.offset != start
 
 
 class Subscription:

@@ -104,6 +104,9 @@ class Pump:
         elif cursor.epoch != feed.epoch:
             cursor.reset(feed.first_offset, feed.epoch)
             await self._send(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
+        elif not cursor.is_current:
+            if cursor.follow_cuts():
+                await self._send(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
         elif cursor.offset < feed.first_offset:
             await self._gap(cursor, feed.first_offset)
         elif cursor.has_messages and cursor.subscription.credit:
@@ -121,7 +124,7 @@ class Pump:
         except SessionLost:
             return self._later(cursor)
         # The state may have changed during the read.
-        if cursor.state is not State.BUSY or cursor.epoch != cursor.feed.epoch or not cursor.subscription.credit:
+        if cursor.state is not State.BUSY or not cursor.is_current or not cursor.subscription.credit:
             return True
         if batch is None:
             return self._later(cursor)

@@ -98,6 +98,8 @@ def _wanted(topic: Topic, form: TopicForm, field: str) -> list[Place]:
 
 async def _place(cursor: Cursor, position: Position | None, start: Start, session: Session) -> bool:
     """Place a cursor at the requested position; return whether the position had to be reset."""
+    # The position is looked up in the partition as it is known now; cuts during the look-up apply to it.
+    cursor.cuts_count = len(cursor.feed.cuts)
     if position is not None:
         beginning = await starts.resumed(cursor.feed, position, session)
     else:
