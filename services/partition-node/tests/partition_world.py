@@ -188,6 +188,7 @@ async def running(
     memory_bytes=256 * MEBIBYTE,
     poll_bytes=16 * MEBIBYTE,
     calls_max=100,
+    cleaner_interval_micros=0,
     certificate=None,
     trusted=None,
 ):
@@ -202,6 +203,7 @@ async def running(
                 "memory_pool_bytes": 128 * MEBIBYTE,
                 "poll_size_bytes_max": poll_bytes,
                 "segment_size_bytes": segment_bytes,
+                "cleaner_interval_micros": cleaner_interval_micros,
             }
         )
     )

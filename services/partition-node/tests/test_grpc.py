@@ -315,3 +315,29 @@ async def test_messages_that_are_deleted_under_way_are_passed_over(tmp_path):
         assert len(gaps) == 1
         assert offsets[0] == 0
         assert offsets[-1] == 149
+
+
+async def test_a_call_ends_if_the_rest_of_its_range_is_removed(tmp_path, monkeypatch):
+    """Regression: no message showed the removal, and the call waited for ever."""
+    monkeypatch.setattr(fetching, "_WAIT_SECONDS", 0.1)
+    async with running(tmp_path, cleaner_interval_micros=10_000) as world:
+        await world.append(0, [[b"x" * 1000] * 100])
+        call = world.stub.Fetch(metadata=world.shown())
+        await call.write(FetchRequest(range=FetchRange(place=place(0), response_bytes=1, credit_bytes=1)))
+        first = await call.read()
+        assert 0 < first.next_offset < 100
+        expired = topic(TOPIC, 20, 100)
+        expired.message_expiry_micros = 1
+        world.publish(Update(version=2, deltas=[Delta(topic_put=expired)]))
+        request = GetOffsetsRequest(stream_id=STREAM, topic_id=TOPIC, partition_ids=[0])
+        async with asyncio.timeout(30):
+            while True:
+                (ends,) = (await world.stub.GetOffsets(request, metadata=world.shown())).partitions
+                if ends.first_offset == ends.next_offset == 100:
+                    break
+                await asyncio.sleep(0.01)
+            await call.write(FetchRequest(credit_bytes=100 * MEBIBYTE))
+            last = await call.read()
+            assert (last.done, last.next_offset, last.polled) == (True, 100, b"")
+            assert last.messages_count == len(messages_of([first]))
+            assert await call.read() is aio.EOF

@@ -86,7 +86,8 @@ class Fetching:
                         # The payload was encoded, like those before it, so its buffer is free.
                         self._spares.give(polled.payload)
                         continue
-                await wait(session, here, position, _WAIT_SECONDS)
+                # If all the rest was removed meanwhile, there is no message whose offset says so.
+                position = min(await self._wait(session, here, position), end)
             if not is_done:
                 yield sent.last(b"", position)
 
@@ -95,6 +96,12 @@ class Fetching:
         # The ids may have been reused by another partition between the catalog look-up and the answer.
         self._tickets.check_unchanged(here)
         return polled
+
+    async def _wait(self, session: Session, here: Here, position: int) -> int:
+        """Wait for messages; return the position behind those that were removed."""
+        first = await wait(session, here, position, _WAIT_SECONDS)
+        self._tickets.check_unchanged(here)
+        return first
 
 
 async def _range_of(requests: AsyncIterator[FetchRequest]) -> FetchRange:

@@ -139,8 +139,11 @@ async def poll(session: Session, here: Here, offset: int, count: int, memory: by
     return _polled(await session.call_into(memory, *command))
 
 
-async def wait(session: Session, here: Here, offset: int, seconds: float) -> None:
+async def wait(session: Session, here: Here, offset: int, seconds: float) -> int:
     """Wait until there is a message at this offset, or until the timeout.
+
+    Returns:
+        The offset, or the first one behind it whose message was not removed.
 
     Raises:
         Refused: The partition is not on this node.
@@ -154,8 +157,12 @@ async def wait(session: Session, here: Here, offset: int, seconds: float) -> Non
         value=offset,
         count=1,
         maximum_wait_micros=int(seconds * 1_000_000),
+        names_gap=True,
     )
-    _check(await session.call(*command))
+    response = await session.call(*command)
+    _check(response)
+    gap = core.decode_polled(response.payload, names_gap=True).gap
+    return gap[1] if gap is not None else offset
 
 
 def send_metadata(here: Here, messages_count: int) -> bytes:
