@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 import headrace
 from tests.connectors.process import Connectors, until
+from tests.sdk.proxy import Proxy
 
 FAST = '[sinks.a.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\ncommit_failure_threshold = 3\n'
 
@@ -145,6 +147,65 @@ def test_a_second_member_takes_partitions_over_and_nothing_is_written_twice(
     # The sink has usually read five messages of each partition by then; on a busy machine it may have read fewer.
     found = [line["offset"] for line in lines(connectors) if line["partition"] == partition]
     assert found == list(range(batch.first_offset))
+
+
+@pytest.fixture
+def at_end(client: headrace.Client, connectors: Connectors, proxy: Proxy, topic: str) -> str:
+    """A topic with messages; a sink has begun at its end, and writes four at a time."""
+    del proxy
+    send(client, topic, [b"-1"] * 8)
+    more = 'start = "end"\nbatch_size = 4'
+    connectors.run(stdout(topic, more).replace('"10 ms"', '"1 hour"'))
+    until(lambda: owned(client, topic) == {0, 1})
+    return topic
+
+
+def written(connectors: Connectors) -> list[int]:
+    """Wait for four messages or more; return all that were written."""
+    until(lambda: connectors.status("a")["records_count"] >= 4)
+    return sorted(line["payload"] for line in lines(connectors))
+
+
+def test_a_sink_that_began_at_the_end_reads_again_what_it_held(
+    client: headrace.Client, connectors: Connectors, proxy: Proxy, at_end: str
+) -> None:
+    """The consumer that follows a broken connection begins where the first one did."""
+    send(client, at_end, [b"0", b"1", b"2"])
+    # They are read meanwhile, usually.
+    time.sleep(0.5)
+    proxy.cut()
+    until(lambda: owned(client, at_end) == {0, 1})
+    send(client, at_end, [b"3"])
+    assert written(connectors) == [0, 1, 2, 3]
+    proxy.cut()
+    send(client, at_end, [b"4", b"5", b"6", b"7"])
+    until(lambda: connectors.status("a")["records_count"] == 8)
+    assert written(connectors) == list(range(8)), "what is stored is not written again"
+
+
+@pytest.mark.parametrize("is_purged", [False, True])
+def test_a_sink_that_began_at_the_end_reads_what_came_while_it_was_cut_off(
+    client: headrace.Client, connectors: Connectors, proxy: Proxy, at_end: str, *, is_purged: bool
+) -> None:
+    """Offsets of a topic that was purged meanwhile are those of other messages."""
+    proxy.accepts = False
+    proxy.cut()
+    until(lambda: not owned(client, at_end))
+    if is_purged:
+        client.purge_topic(at_end, "t")
+    send(client, at_end, [b"0", b"1", b"2", b"3"])
+    proxy.accepts = True
+    assert written(connectors) == [0, 1, 2, 3]
+
+
+def test_a_sink_that_began_at_the_end_reads_all_of_a_partition_that_is_added(
+    client: headrace.Client, connectors: Connectors, at_end: str
+) -> None:
+    """The sink finds it later than the first messages do."""
+    client.create_partitions(at_end, "t", 1)
+    with client.producer(at_end, "t") as producer:
+        producer.send_many([b"0", b"1", b"2", b"3"], partition=2)
+    assert written(connectors) == [0, 1, 2, 3]
 
 
 def test_calls_for_sources_are_refused_for_a_sink(client: headrace.Client, connectors: Connectors, topic: str) -> None:

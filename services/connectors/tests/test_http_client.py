@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 from functools import partial
 
+import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_connectors.http_client import pause_of
+from headrace_connectors.http_client import not_reached, pause_of, reason_of, without_secrets
 
 HOUR = timedelta(hours=1)
 
@@ -54,3 +55,31 @@ def test_without_a_header_there_is_no_pause():
 def test_no_text_fails(text):
     pause = pause_of({"Retry-After": text})
     assert pause is None or pause >= 0
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://anna:hunter2@shop/in?token=hunter3#hunter4", "https://shop/in"),
+        ("https://anna:hunter@2@shop:80/in", "https://shop:80/in"),
+        ("https://anna:hunter/2@shop", "the address"),
+        ("https://anna:hunter#2@shop", "the address"),
+        ("https://anna:hunter2@[shop", "the address"),
+    ],
+)
+def test_an_address_is_shown_without_secrets(url, shown):
+    assert without_secrets(url) == shown
+
+
+def test_texts_of_aiohttp_are_shown_without_the_address():
+    url = "https://shop/in?token=hunter3"
+    request = aiohttp.RequestInfo(url, "GET", {}, url)
+    errors = {
+        aiohttp.ClientResponseError(request, (), status=400, message="no HTTP"): "no HTTP",
+        aiohttp.TooManyRedirects(request, ()): "TooManyRedirects",
+        aiohttp.InvalidUrlRedirectClientError(url): "it redirects to what is no address",
+    }
+    for error, reason in errors.items():
+        assert "hunter" in str(error)
+        assert reason_of(error) == reason
+        assert str(not_reached(url, error)) == f"https://shop/in is not reached: {reason}"

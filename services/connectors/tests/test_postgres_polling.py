@@ -114,6 +114,40 @@ async def test_a_commit_that_failed_comes_before_the_next_poll(table, source, wa
     assert left(table) == list(range(5, 11))
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("way", ["delete", "mark"])
+async def test_a_row_that_comes_again_while_the_source_is_closed_is_read(table, source, way, restarts):
+    """Keys of a work queue are used again: the state of a source that has read everything names no rows."""
+    one, state = await source(**WAYS[way]), None
+    while (batch := await one.poll()) is not None:
+        state = batch.state
+        await one.commit()
+        if restarts:
+            await one.close()
+            one = await source(state, **WAYS[way])
+    await one.close()
+    table.execute("DELETE FROM rows WHERE id = 10")
+    table.execute("INSERT INTO rows (id) VALUES (10)")
+    other = await source(state, **WAYS[way])
+    assert ids(await other.poll()) == [10]
+
+
+@pytest.mark.parametrize("way", ["delete", "mark"])
+async def test_an_idle_source_has_nothing_to_save(table, source, way):
+    one = await source(**WAYS[way], batch_size=100)
+    await one.poll()
+    await one.commit()
+    await one.commit()
+    for _ in range(2):
+        # The first one may not be stored.
+        empty = await one.poll()
+        assert (empty.records, empty.state) == ((), encode_state(1, []))
+    await one.commit()
+    assert await one.poll() is None
+    assert await (await source(empty.state, **WAYS[way])).poll() is None
+    assert left(table) == []
+
+
 async def test_rows_with_the_same_cursor_are_not_skipped(table, source):
     table.execute("UPDATE rows SET at = '2026-01-01'")
     one = await source(cursor_column="at", batch_size=3)

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.connectors.standalone import received
 
-from headrace_connectors.contract import Unavailable
+from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.search.server import SearchServer
 from headrace_connectors.sinks.opensearch import OpenSearchSink, OpenSearchSinkSettings
 from headrace_connectors.sources.influxdb.query.server import InfluxServer
@@ -88,3 +88,50 @@ async def test_connections_of_an_earlier_attempt_are_closed(opened, monkeypatch)
     assert [one.closed for one in made] == [True, False]
     await opened.close()
     assert made[1].closed
+
+
+async def asked_of_search(url):
+    """Ask a server of OpenSearch."""
+    server = SearchServer(OpenSearchSinkSettings(url=url, index="a"))
+    await server.open()
+    try:
+        await server.ask("GET", "/")
+    finally:
+        await server.close()
+
+
+async def asked_of_influx(url):
+    """Ask a server of InfluxDB."""
+    server = InfluxServer(InfluxQuerySettings(url=url, database="a"))
+    await server.open()
+    try:
+        async with server.answer("/query"):
+            pass
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize("asked", [asked_of_search, asked_of_influx])
+@pytest.mark.parametrize("status", [401, 503, None])
+async def test_failures_name_no_secret_of_the_address(asked, status):
+    async def refuse(request):
+        del request
+        return web.Response(status=status)
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", refuse)
+    async with TestServer(application) as server:
+        address = server.make_url("/")
+        if status is None:
+            await server.close()
+        with pytest.raises(ConnectorError) as caught:
+            await asked(str(address.with_user("anna").with_password("hunter2")))
+    assert str(caught.value).startswith(str(address).rstrip("/"))
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("asked", [asked_of_search, asked_of_influx])
+async def test_what_is_no_address_is_not_shown(asked):
+    with pytest.raises(ConnectorError, match=r"^the address is no address: correct settings\.url$") as caught:
+        await asked("http://anna:hunter2@[::1")
+    assert not isinstance(caught.value, Unavailable)

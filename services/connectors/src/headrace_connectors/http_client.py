@@ -57,14 +57,28 @@ def without_secrets(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
+        # A password with / or # ends the host: its beginning would be the port.
+        _ = parts.port
     except ValueError:
         return "the address"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def not_reached(url: str, error: Exception) -> Unavailable:
-    """Return the error for a request without an answer; those of timeouts have no text of their own."""
-    return Unavailable(f"{without_secrets(url)} is not reached: {str(error) or type(error).__name__}")
+def not_reached(url: str, error: Exception) -> ConnectorError:
+    """Return the error for a request to `settings.url` without an answer: `Unavailable`, if it is an address at all."""
+    if isinstance(error, aiohttp.InvalidURL) and not isinstance(error, aiohttp.RedirectClientError):
+        return ConnectorError(f"{without_secrets(url)} is no address: correct settings.url")
+    return Unavailable(f"{without_secrets(url)} is not reached: {reason_of(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """Return the reason of a request without an answer, without the address that texts of aiohttp have."""
+    if isinstance(error, aiohttp.InvalidURL):
+        is_redirect = isinstance(error, aiohttp.RedirectClientError)
+        return "it redirects to what is no address" if is_redirect else "it is no address"
+    # Timeouts have no text of their own.
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return text or type(error).__name__
 
 
 def trusting(ca_file: Path | None) -> aiohttp.TCPConnector:

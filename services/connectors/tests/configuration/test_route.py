@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from headrace_connectors.contract import Record
 from headrace_connectors.runtime.transforming import transformed
@@ -58,23 +59,29 @@ async def mappings() -> Mappings:
 
 
 @pytest.fixture
-async def route(mappings: Mappings) -> AsyncIterator[Callable[..., Any]]:
-    """Opens transforms that read the mapping; they are closed at the end."""
+async def address(mappings: Mappings) -> AsyncIterator[URL]:
+    """Address of the mapping."""
     application = web.Application()
     application.router.add_get("/m", mappings.answer)
-    opened: list[Route] = []
     async with TestServer(application) as server:
+        yield server.make_url("/m")
 
-        async def open_route(**settings: Any) -> Route:
-            values = {"topic_field": "kind", "mapping_url": str(server.make_url("/m")), **settings}
-            found = Route(RouteSettings.model_validate(values))
-            opened.append(found)
-            await found.open()
-            return found
 
-        yield open_route
-        for one in opened:
-            await one.close()
+@pytest.fixture
+async def route(address: URL) -> AsyncIterator[Callable[..., Any]]:
+    """Opens transforms that read the mapping; they are closed at the end."""
+    opened: list[Route] = []
+
+    async def open_route(**settings: Any) -> Route:
+        values = {"topic_field": "kind", "mapping_url": str(address), **settings}
+        found = Route(RouteSettings.model_validate(values))
+        opened.append(found)
+        await found.open()
+        return found
+
+    yield open_route
+    for one in opened:
+        await one.close()
 
 
 def routed(route: Route, count: int = 1) -> list[tuple[str | None, Any]]:
@@ -171,6 +178,61 @@ async def test_a_large_mapping_is_read_to_its_end(
     mappings.body += b" "
     with pytest.raises(MappingUnavailable, match=f"has more than {len(mappings.body) - 1} bytes"):
         await route()
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "error"),
+    [
+        (None, None, "answered 500"),
+        ("x", b"{", "is not a mapping"),
+        ("x", b"{}", "is an empty mapping"),
+        ("x", b" " * 11, "has more than 10 bytes"),
+    ],
+)
+async def test_failures_name_no_secret_of_the_address(
+    route: Callable[..., Any],
+    mappings: Mappings,
+    monkeypatch: pytest.MonkeyPatch,
+    address: URL,
+    topic: str | None,
+    body: bytes | None,
+    error: str,
+) -> None:
+    mappings.become(topic, None, body)
+    monkeypatch.setattr("headrace_connectors.transforms.route._BODY_BYTES_MAX", 10)
+    secret = address.with_user("anna").with_password("hunter2").with_query(token="hunter3")
+    with pytest.raises(MappingUnavailable) as caught:
+        await route(mapping_url=str(secret))
+    assert str(caught.value).startswith(f"{address} {error}")
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("http://anna:hunter2@127.0.0.1:1/m?token=hunter3", "http://127.0.0.1:1/m cannot be read: Cannot connect"),
+        ("http://anna:hunter2@[/m", "the address cannot be read: it is no address"),
+        ("http://anna:hunter/2@host/m", "the address cannot be read: it is no address"),
+    ],
+)
+async def test_an_address_that_is_not_reached_is_shown_without_secrets(
+    route: Callable[..., Any], url: str, error: str
+) -> None:
+    with pytest.raises(MappingUnavailable) as caught:
+        await route(mapping_url=url)
+    assert str(caught.value).startswith(error)
+    assert "hunter" not in str(caught.value)
+
+
+async def test_the_log_names_no_secret_of_the_address(
+    route: Callable[..., Any], mappings: Mappings, address: URL, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "headrace_connectors")
+    await route(mapping_url=str(address.with_query(token="hunter3")), reload_interval="100 ms")
+    mappings.become("two", '"2"')
+    await mappings.asked_again()
+    assert f"the mapping of {address} has the epoch 2" in caplog.text
+    assert "hunter" not in caplog.text
 
 
 async def test_a_payload_that_is_not_json_has_no_destination(route: Callable[..., Any]) -> None:

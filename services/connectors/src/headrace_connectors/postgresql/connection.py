@@ -67,8 +67,9 @@ class Database:
                         application_name=self._name,
                         connect_timeout=10,
                     )
-                except psycopg.ProgrammingError as error:
-                    raise ConnectorError(f"url is not an address of PostgreSQL: {_text(error)}") from error
+                except psycopg.ProgrammingError:
+                    # The text of libpq may have a part of the password.
+                    raise ConnectorError("url is not an address of PostgreSQL: correct it") from None
         return self._connection
 
     async def rows(self, what: str, statement: Any, parameters: Any = None) -> list[DictRow]:

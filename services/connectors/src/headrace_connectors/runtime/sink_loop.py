@@ -7,11 +7,12 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from headrace.aio.client import Client
 from headrace.aio.consumer import Consumer
-from headrace.sdk.errors import HeadraceError, NotFound
+from headrace.sdk.errors import HeadraceError, InvalidArgument, NotFound
 from headrace.sdk.starts import at_offset
 from headrace_connectors.contract import InvalidRecord, Place, Sink, Unavailable
 from headrace_connectors.pipeline_file.models import SinkSettings, TopicName
@@ -69,6 +70,8 @@ class SinkLoop:
         self._positions: dict[Place, int] = {}
         """Offset after the last message of each partition that was read and not flushed."""
         self._due_at: float | None = None
+        self._begun: dict[int, int] | None = None
+        """Ends of the partitions when it began, if reading begins there; in others, which are added, it begins at 0."""
 
     async def run(self, client: Client) -> None:
         """Read until the stop. A failure of the server, or of the sink while partitions change, begins anew.
@@ -80,6 +83,7 @@ class SinkLoop:
         while not self._stop.is_set():
             self._forget()
             try:
+                await until_stop(self._begin(client), self._stop)
                 consumer = self._consumer = self._consumer_of(client)
                 try:
                     await self._read(consumer)
@@ -101,6 +105,20 @@ class SinkLoop:
             raise failure from error
         await self._parts.attempts.failed(failure)
 
+    async def _begin(self, client: Client) -> None:
+        """Note the ends of the partitions. A consumer that follows a broken connection would begin at later ones."""
+        if self._parts.settings.start != "end" or self._begun is not None:
+            return
+        name = self._topic
+        try:
+            topic = await client.topic(name.stream, name.topic)
+        except NotFound:
+            # All that it will ever have comes after the beginning.
+            self._begun = {}
+            raise
+        ids = [partition.id for partition in topic.partitions]
+        self._begun = {id_: (await client.plan(name.stream, name.topic, id_)).next_offset for id_ in ids}
+
     def _consumer_of(self, client: Client) -> Consumer:
         settings = self._parts.settings
         return client.consumer(
@@ -108,7 +126,7 @@ class SinkLoop:
             self._topic.topic,
             group=self._parts.group,
             start=settings.start,
-            on_assigned=self._assigned,
+            on_assigned=partial(self._assigned, client),
             on_revoked=self._revoked,
             on_lost=self._lost,
             commit="manual",
@@ -147,12 +165,27 @@ class SinkLoop:
 
     # ---- partitions
 
-    async def _assigned(self, partitions: Sequence[int]) -> None:
+    async def _assigned(self, client: Client, partitions: Sequence[int]) -> None:
         places = [Place(self._topic.stream, self._topic.topic, partition) for partition in partitions]
         async with self._parts.turn:
             positions = await self._parts.sink.positions(places)
-        for place, offset in positions.items():
-            await self._opened().seek(place.partition, at_offset(offset))
+        for place in places:
+            offset = positions.get(place)
+            if offset is None and self._begun is not None:
+                offset = await self._begun_at(client, place, self._begun.get(place.partition, 0))
+            if offset is not None:
+                # The next event says so if the partition is with others by now.
+                with contextlib.suppress(InvalidArgument):
+                    await self._opened().seek(place.partition, at_offset(offset))
+
+    async def _begun_at(self, client: Client, place: Place, begun: int) -> int | None:
+        """Return the offset to begin at in a partition; None: an offset is stored."""
+        # The group may have been deleted.
+        with contextlib.suppress(NotFound):
+            if await client.offset(*place, group=self._parts.group) is not None:
+                return None
+        # Offsets begin at 0 again after the topic was purged, or made anew.
+        return begun if begun <= (await client.plan(*place)).next_offset else 0
 
     async def _revoked(self, partitions: Sequence[int]) -> None:
         # The next member continues at the stored offsets.

@@ -10,7 +10,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, Settings, Unavailable
-from headrace_connectors.http_client import not_reached, passes, pause_of, trusting
+from headrace_connectors.http_client import not_reached, passes, pause_of, trusting, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_settings import Duration, Secret
 
@@ -131,9 +131,11 @@ class SearchServer:
             raise not_reached(self._url, error) from error
         answer = Answer(status, _decoded(encoded))
         if passes(status):
-            raise Unavailable(f"{url} answered {status}: {answer.reason}", retry_after=pause)
+            raise Unavailable(f"{without_secrets(url)} answered {status}: {answer.reason}", retry_after=pause)
         if status in (401, 403):
-            raise ConnectorError(f"{url} answered {status}: {answer.reason}; correct the login or its permissions")
+            raise ConnectorError(
+                f"{without_secrets(url)} answered {status}: {answer.reason}; correct the login or its permissions"
+            )
         return answer
 
     async def close(self) -> None:

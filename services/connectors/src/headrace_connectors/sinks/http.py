@@ -80,8 +80,6 @@ class HttpSink(Sink):
             async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
                 text = (await answer.content.read(_ANSWER_BYTES)).decode(errors="replace")
                 status, retry_after = answer.status, pause_of(answer.headers)
-        except aiohttp.InvalidURL as error:
-            raise ConnectorError(f"{without_secrets(url)} is no address: correct settings.url") from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise not_reached(url, error) from error
         if 200 <= status < 300:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 
 from headrace_connectors.contract import ConnectorError, Destination, Record, Settings, Transform
 from headrace_connectors.contract.records import HEADER_BYTES_MAX
-from headrace_connectors.http_client import beginning
+from headrace_connectors.http_client import beginning, reason_of, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.pipeline_file.models import TableDestination
 from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
@@ -93,6 +93,7 @@ class Route(Transform):
         self._error: str | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._header = settings.epoch_header if settings.reload_interval is not None else ""
+        self._shown_url = without_secrets(settings.mapping_url)
         default = settings.default
         self._default = None if default is None else Destination(default.stream, default.topic)
 
@@ -127,7 +128,7 @@ class Route(Transform):
                 self._error = str(error)
                 continue
             if found is not None:
-                _log.info("the mapping of %s has the epoch %s", self._settings.mapping_url, found.epoch)
+                _log.info("the mapping of %s has the epoch %s", self._shown_url, found.epoch)
                 self._next = found
             self._error, self._checked_at = None, datetime.now(UTC)
 
@@ -137,7 +138,7 @@ class Route(Transform):
 
     async def _read(self, known: _Mapping | None) -> _Mapping | None:
         """Return the mapping; None: it is the known one."""
-        url = self._settings.mapping_url
+        url = self._shown_url
         answer = await self._asked(None if known is None else known.tag)
         if answer is None:
             return None
@@ -174,13 +175,12 @@ class Route(Transform):
                 body = await beginning(response.content, _BODY_BYTES_MAX + 1)
                 if response.status != 200:
                     text = body[:200].decode(errors="replace")
-                    raise MappingUnavailable(f"{settings.mapping_url} answered {response.status}: {text}")
+                    raise MappingUnavailable(f"{self._shown_url} answered {response.status}: {text}")
                 found = response.headers.get("ETag")
         except (TimeoutError, aiohttp.ClientError, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            raise MappingUnavailable(f"{settings.mapping_url} cannot be read: {reason}") from error
+            raise MappingUnavailable(f"{self._shown_url} cannot be read: {reason_of(error)}") from error
         if len(body) > _BODY_BYTES_MAX:
-            raise MappingUnavailable(f"{settings.mapping_url} has more than {_BODY_BYTES_MAX} bytes")
+            raise MappingUnavailable(f"{self._shown_url} has more than {_BODY_BYTES_MAX} bytes")
         return body, found
 
     def begin_batch(self) -> None:

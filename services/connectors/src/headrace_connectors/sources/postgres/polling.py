@@ -103,10 +103,12 @@ class PostgresPolling(Source):
         self._last: Key | None = None
         # Last rows of batches that were polled and are not committed.
         self._flight = InFlight[Key]()
-        # Rows of the last poll, which may or may not be stored.
-        self._polled: list[Key] = []
+        # Rows of the last poll, which may or may not be stored; None: there was none since the last commit.
+        self._polled: list[Key] | None = None
         # Rows that are stored, and wait for their deletion or mark.
         self._unmarked: list[Key] = []
+        # True if the saved state names rows: a start would delete or mark those that have their keys by then.
+        self._are_rows_named = False
 
     def mode(self) -> Polling:
         """Deletions and marks make it destructive."""
@@ -121,6 +123,7 @@ class PostgresPolling(Source):
         if state is not None:
             if self._is_marking:
                 self._unmarked = decode_state(state, _STATE_VERSION, list[list[Any]])
+                self._are_rows_named = bool(self._unmarked)
                 await self._mark()
             else:
                 self._last = self._stored_position(state)
@@ -161,9 +164,15 @@ class PostgresPolling(Source):
         return None
 
     async def poll_ahead(self) -> Batch | None:
-        """Return the rows after the last poll."""
+        """Return the rows after the last poll.
+
+        A batch without records follows rows that were deleted or marked: they may come again under the same keys.
+        """
         last = self._last if self._flight.last is None else self._flight.last
         rows = await self._rows(last)
+        if not rows and self._are_rows_named:
+            self._polled = []
+            return Batch((), encode_state(_STATE_VERSION, []))
         if not rows:
             await asyncio.sleep(self._settings.poll_interval.seconds)
             return None
@@ -180,7 +189,9 @@ class PostgresPolling(Source):
     async def commit(self) -> None:
         """Delete or mark the rows of the last poll, or go on after them."""
         if self._is_marking:
-            self._unmarked, self._polled = self._unmarked + self._polled, []
+            if self._polled is not None:
+                self._are_rows_named = bool(self._polled)
+                self._unmarked, self._polled = self._unmarked + self._polled, None
             await self._mark()
         elif committed := self._flight.clear():
             self._last = committed[-1]

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
-from headrace_connectors.http_client import not_reached, passes, pause_of, trusting
+from headrace_connectors.http_client import not_reached, passes, pause_of, trusting, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.influxdb.line_protocol import FieldValue, Point
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
@@ -147,7 +147,7 @@ def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> 
         if isinstance(document, dict):
             # Version 1 has `error`, version 2 `message`.
             text = str(document.get("error") or document.get("message") or text)
-    reason = f"{url} answered {status}: {' '.join(text.split())[:_SHOWN_CHARACTERS]}"
+    reason = f"{without_secrets(url)} answered {status}: {' '.join(text.split())[:_SHOWN_CHARACTERS]}"
     if passes(status) and _NO_DATABASE not in text:
         return Unavailable(reason, retry_after=pause_of(headers))
     if status in (401, 403):
