@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.api import Api
@@ -98,6 +99,70 @@ def test_settings_of_a_topic_are_changed(page: Page, api: Api, name: str, screen
     form.get_by_label("At most").fill("a lot")
     form.get_by_role("button", name="Save").click()
     expect(form.get_by_role("alert")).to_contain_text("max_topic_size")
+
+
+def test_settings_changed_meanwhile_are_kept(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name)
+    hour = 3600 * 10**6
+    api("PUT", topic, {"name": "orders", "message_expiry": hour})
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders/settings")
+    form = page.get_by_role("form", name="Settings of the topic")
+    expect(form.get_by_label("Messages expire")).to_have_value(str(hour))
+    api("PUT", topic, {"name": "orders", "message_expiry": "never", "max_topic_size": "10 GiB"})
+    form.get_by_label("Name").fill("bills")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("The settings of bills were saved.")).to_be_visible()
+    topic = f"/streams/{name}/topics/bills"
+    found = api("GET", topic)
+    assert (found["message_expiry"], found["max_topic_size"]) == (2**64 - 1, 10 * 2**30)
+    expect(page.get_by_role("heading", name="bills")).to_be_visible()
+    expect(form.get_by_label("Messages expire")).to_have_value("never")
+    expect(form.get_by_label("Size limit")).to_have_value("10 GiB")
+
+    # Nothing is sent if both have changed the same.
+    api("PUT", topic, {"name": "bills", "message_expiry": 7 * 24 * hour, "max_topic_size": "10 GiB"})
+    form.get_by_label("Messages expire").select_option("1 day")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("alert")).to_contain_text("Someone else has changed the same fields meanwhile.")
+    expect(form.get_by_label("Messages expire")).to_have_value(str(7 * 24 * hour))
+    assert api("GET", topic)["message_expiry"] == 7 * 24 * hour
+    form.get_by_label("Messages expire").select_option("1 day")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Now: 1 d")).to_be_visible()
+    assert api("GET", topic)["message_expiry"] == 24 * hour
+
+
+@pytest.mark.parametrize(
+    ("expiry", "size"),
+    [(90 * 10**6, 10**10), (90 * 10**6 + 1, 10**10 + 1), (2**53 + 1, 2**53 + 1)],
+    ids=["decimal", "odd", "large"],
+)
+def test_any_limit_is_kept(page: Page, api: Api, name: str, expiry: int, size: int) -> None:
+    stream = f"{name}_{size}"
+    api("PUT", api.topic(stream), {"name": "orders", "message_expiry": expiry, "max_topic_size": size})
+    log_in(page)
+    visit(page, f"streams/{stream}/topics/orders/settings")
+    form = page.get_by_role("form", name="Settings of the topic")
+    form.get_by_label("Name").fill("bills")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("The settings of bills were saved.")).to_be_visible()
+    found = api("GET", f"/streams/{stream}/topics/bills")
+    assert (found["message_expiry"], found["max_topic_size"]) == (expiry, size)
+
+
+def test_a_size_without_a_unit_is_one_in_bytes(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders/settings")
+    form = page.get_by_role("form", name="Settings of the topic")
+    for size in (10**10, 2**53 + 1):
+        form.get_by_label("Size limit").select_option("another size")
+        form.get_by_label("At most").fill(str(size))
+        form.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("The settings of orders were saved.").last).to_be_visible()
+        assert api("GET", topic)["max_topic_size"] == size
+        expect(page.get_by_text("The settings of orders were saved.")).to_have_count(0)
 
 
 def test_partitions_are_deleted_in_one_place(page: Page, api: Api, name: str, screenshot: Screenshot) -> None:

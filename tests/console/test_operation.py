@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from playwright.sync_api import Page, expect
 
 import headrace_core
+from headrace_proto.rights import GLOBAL_RIGHTS, STREAM_RIGHTS
 from tests.console.api import Api
 from tests.console.conftest import OpenContext
 from tests.console.steps import log_in, visit
@@ -43,6 +46,57 @@ def test_rights_are_given_and_taken(page: Page, api: Api, name: str) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Users")).to_be_visible()
     expect(page.get_by_role("link", name="gardener")).to_have_count(0)
+
+
+def granted(rights: dict[str, bool]) -> list[str]:
+    return [right for right, given in rights.items() if given is True]
+
+
+def test_a_right_revoked_meanwhile_stays_revoked(page: Page, api: Api, name: str) -> None:
+    api.topic(name)
+    stream = str(api("GET", f"/streams/{name}")["id"])
+    user = api("POST", "/users", {"username": "forester", "password": "secret", "permissions": None})
+    path = f"/users/{user['id']}"
+    rights = dict.fromkeys(GLOBAL_RIGHTS, False)
+    of_stream = dict.fromkeys(STREAM_RIGHTS, False) | {"topics": None}
+
+    def give(*names: str, **streams: dict[str, Any]) -> None:
+        everywhere = rights | dict.fromkeys(names, True)
+        body = {"permissions": {"global": everywhere, "streams": streams or None}}
+        api("PUT", f"{path}/permissions", body)
+
+    give("read_streams", "manage_users")
+    log_in(page)
+    visit(page, f"users/{user['id']}")
+    everywhere = page.get_by_role("group", name="Everywhere")
+    expect(everywhere.get_by_label("Manage users")).to_be_checked()
+    give("read_streams", **{stream: of_stream | {"send_messages": True}})
+    everywhere.get_by_label("Read topics").check()
+    page.get_by_role("button", name="Save rights").click()
+    expect(page.get_by_text("The rights of forester were saved.")).to_be_visible()
+    found = api("GET", path)["permissions"]
+    assert granted(found["global"]) == ["read_streams", "read_topics"]
+    assert granted(found["streams"][stream]) == ["send_messages"]
+    # The form shows what was saved.
+    expect(everywhere.get_by_label("Manage users")).not_to_be_checked()
+    fieldset = page.get_by_role("group", name=f"Stream {name}")
+    expect(fieldset.get_by_label("Send messages")).to_be_checked()
+
+    # Nothing is sent if both have changed the same.
+    give("read_streams")
+    fieldset.get_by_label("Poll messages").check()
+    page.get_by_role("button", name="Save rights").click()
+    expect(page.get_by_role("alert")).to_contain_text("Someone else has changed the same fields meanwhile.")
+    expect(fieldset).to_have_count(0)
+    expect(everywhere.get_by_label("Read topics")).not_to_be_checked()
+    found = api("GET", path)["permissions"]
+    assert (granted(found["global"]), found["streams"]) == (["read_streams"], None)
+    everywhere.get_by_label("Read users").check()
+    expect(page.get_by_text("The rights of forester were saved.")).to_have_count(0)
+    page.get_by_role("button", name="Save rights").click()
+    expect(page.get_by_text("The rights of forester were saved.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert granted(api("GET", path)["permissions"]["global"]) == ["read_users", "read_streams"]
 
 
 def test_a_missing_right_is_reported(page: Page, api: Api) -> None:

@@ -1,4 +1,4 @@
-/** JSON with the text of its numbers: parsing would round those beyond 2^53. */
+/** JSON with exact numbers: parsing and writing would round those beyond 2^53. */
 
 export type Json =
   | { kind: "object" | "array"; fields: readonly Field[] }
@@ -73,4 +73,21 @@ export function pretty(json: Json, indent = ""): string {
     return `${indent}  ${prefix}${pretty(value, `${indent}  `)}`;
   });
   return `${open}\n${lines.join(",\n")}\n${indent}${close}`;
+}
+
+/** Parse JSON, with integers beyond 2^53 as bigint. A browser without the text of numbers rounds them. */
+export function exactParsed(text: string): unknown {
+  return JSON.parse(text, (_, value, context?: { source?: string }) => {
+    const source = context?.source;
+    const isRounded = typeof value === "number" && !Number.isSafeInteger(value);
+    return isRounded && source !== undefined && /^-?\d+$/.test(source) ? BigInt(source) : value;
+  });
+}
+
+/** JSON of a value, which may have bigint for integers beyond 2^53. */
+export function jsonText(value: unknown): string {
+  const { rawJSON } = JSON as { rawJSON?: (text: string) => unknown };
+  return JSON.stringify(value, (_, part) =>
+    typeof part === "bigint" ? (rawJSON?.(String(part)) ?? Number(part)) : part,
+  );
 }

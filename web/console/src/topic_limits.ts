@@ -28,6 +28,8 @@ export const SIZES = [
 
 /** Units of other expiries, in microseconds. */
 export const EXPIRY_UNITS = [
+  ["1", "microseconds"],
+  ["1000000", "seconds"],
   ["60000000", "minutes"],
   [String(HOUR), "hours"],
   [String(DAY), "days"],
@@ -48,14 +50,21 @@ export function expiryValue(text: string): number | "never" {
 }
 
 /** A maximum size in the form of the request. */
-export function sizeValue(text: string): number | string {
-  return text === "0" ? 0 : text;
+export function sizeValue(text: string): number | bigint | string {
+  if (!/^[0-9]+$/.test(text)) return text;
+  const bytes = Number(text);
+  return Number.isSafeInteger(bytes) ? bytes : BigInt(text);
 }
+
+/** Maximum number before the unit of a size in a request, plus one. */
+const UNITS_LIMIT = 1e6;
 
 /** The same size as text, exact. */
 export function sizeText(bytes: number): string {
   if (bytes >= UNLIMITED) return "unlimited";
-  const unit = SIZE_UNITS.find(([, factor]) => bytes > 0 && bytes % factor === 0);
+  const unit = SIZE_UNITS.find(
+    ([, factor]) => bytes > 0 && bytes % factor === 0 && bytes / factor < UNITS_LIMIT,
+  );
   return unit ? `${bytes / unit[1]} ${unit[0]}` : String(bytes);
 }
 

@@ -1,5 +1,6 @@
 /** Authenticated requests to the HTTP API. */
 
+import { exactParsed, jsonText } from "../json.ts";
 import { beginSession, endSession, type Session, session } from "../session.ts";
 
 /** A refusal, with the stable code of the binary protocol if there is one. */
@@ -40,6 +41,7 @@ export async function request<Answer>(
   path: string,
   body?: unknown,
   signal?: AbortSignal,
+  parsed: (text: string) => unknown = JSON.parse,
 ): Promise<Answer> {
   await renewing;
   const who = session();
@@ -51,7 +53,7 @@ export async function request<Answer>(
     if (now !== null && now.token !== who.token) response = await sent(method, path, body, now.token, signal);
     if (response.status === 401) endSession(THROWN_OUT);
   }
-  return await answered<Answer>(response);
+  return await answered<Answer>(response, parsed);
 }
 
 /** Return the token of the session, after any token exchange in progress. */
@@ -66,6 +68,11 @@ export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer>
   return request<Answer>("GET", path, undefined, signal);
 }
 
+/** The same with integers beyond 2^53 as bigint. */
+export function getExact<Answer>(path: string): Promise<Answer> {
+  return request<Answer>("GET", path, undefined, undefined, exactParsed);
+}
+
 async function sent(
   method: Method,
   path: string,
@@ -77,7 +84,7 @@ async function sent(
   if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const init: RequestInit = { method, headers, cache: "no-store", credentials: "omit" };
-  if (body !== undefined) init.body = JSON.stringify(body);
+  if (body !== undefined) init.body = jsonText(body);
   if (signal !== undefined) init.signal = signal;
   try {
     return await fetch(path, init);
@@ -87,9 +94,12 @@ async function sent(
   }
 }
 
-async function answered<Answer>(response: Response): Promise<Answer> {
+async function answered<Answer>(
+  response: Response,
+  parsed: (text: string) => unknown = JSON.parse,
+): Promise<Answer> {
   const text = await response.text();
-  if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as Answer;
+  if (response.ok) return (text === "" ? undefined : parsed(text)) as Answer;
   if (response.headers.get("Content-Type")?.startsWith("application/problem+json")) {
     const refusal = JSON.parse(text) as ErrorBody;
     throw new ApiError(response.status, refusal.reason, refusal.id, refusal.field);

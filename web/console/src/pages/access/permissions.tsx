@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { request } from "../../api/request.ts";
+import { get, request } from "../../api/request.ts";
 import type {
   Permissions,
   Rights,
@@ -10,6 +10,7 @@ import type {
   UserDetails,
 } from "../../api/types.ts";
 import { usePolled } from "../../polled.ts";
+import { CONFLICT, merged } from "../../three_way.ts";
 import { CheckField, ChoiceField } from "../../ui/fields.tsx";
 import { ErrorNotice, toast } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
@@ -37,6 +38,8 @@ const OF_STREAM = [
 const OF_TOPIC = ["manage_topic", "read_topic", "poll_messages", "send_messages"];
 
 const none = (names: readonly string[]): Rights => Object.fromEntries(names.map((name) => [name, false]));
+const rightsOf = ({ permissions }: UserDetails): Permissions =>
+  permissions ?? { global: none(GLOBAL), streams: null };
 const label = (name: string) => name.replace("_", " ").replace(/^./, (first) => first.toUpperCase());
 
 interface PermissionsFormProps {
@@ -45,9 +48,8 @@ interface PermissionsFormProps {
 }
 
 export function PermissionsForm({ user, onDone }: PermissionsFormProps) {
-  const [edited, setEdited] = useState<Permissions>(
-    user.permissions ?? { global: none(GLOBAL), streams: null },
-  );
+  const [from, setFrom] = useState(() => rightsOf(user));
+  const [edited, setEdited] = useState(from);
   const [error, setError] = useState<Error | null>(null);
   const { data: streams } = usePolled<Stream[]>("/streams", 60_000);
   const [added, setAdded] = useState("");
@@ -61,9 +63,21 @@ export function PermissionsForm({ user, onDone }: PermissionsFormProps) {
     event.preventDefault();
     setError(null);
     try {
-      await request("PUT", `/users/${user.id}/permissions`, { permissions: edited });
+      const path = `/users/${user.id}`;
+      const present = rightsOf(await get<UserDetails>(path));
+      const permissions = merged(from, edited, present);
+      if (permissions === null) {
+        setFrom(present);
+        setEdited(present);
+        throw new Error(CONFLICT);
+      }
+      await request("PUT", `${path}/permissions`, { permissions });
       toast(`The rights of ${user.username} were saved.`);
       onDone();
+      const saved = rightsOf(await get<UserDetails>(path));
+      setFrom(saved);
+      // Boxes can be ticked while the request is sent.
+      setEdited((later) => merged(edited, later, saved) ?? saved);
     } catch (failure) {
       setError(failure as Error);
     }

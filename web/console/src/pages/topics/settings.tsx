@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
-import { request } from "../../api/request.ts";
+import { getExact, request } from "../../api/request.ts";
 import type { TopicDetails } from "../../api/types.ts";
 import { expiry, sizeLimit } from "../../format.ts";
 import { go } from "../../router.ts";
+import { CONFLICT, merged } from "../../three_way.ts";
 import {
   EXPIRIES,
   EXPIRY_UNITS,
@@ -45,42 +46,85 @@ interface Form {
   compression: "none" | "gzip";
 }
 
-function formOf(topic: TopicDetails): Form {
-  const expires = topic.message_expiry >= UNLIMITED ? "never" : String(topic.message_expiry);
-  const size = sizeText(topic.max_topic_size);
+/** Settings as the server has them; limits beyond 2^53 are bigint, or rounded. */
+type Settings = Pick<TopicDetails, "name" | "compression_algorithm" | "replication_factor"> & {
+  message_expiry: number | bigint;
+  max_topic_size: number | bigint;
+};
+
+/** The part of the settings that the form changes, as requests have them. */
+type Changes = Pick<Settings, "name" | "compression_algorithm"> & {
+  message_expiry: number | bigint | string;
+  max_topic_size: number | bigint | string;
+};
+
+function formOf(topic: Settings): Form {
+  const micros = Number(topic.message_expiry);
+  const expires = micros >= UNLIMITED ? "never" : String(micros);
+  const size = sizeText(Number(topic.max_topic_size));
   return {
     name: topic.name,
     expires: EXPIRIES.some(([value]) => value === expires) ? expires : OTHER,
-    ...expiryParts(topic.message_expiry >= UNLIMITED ? 0 : topic.message_expiry),
+    ...expiryParts(micros >= UNLIMITED ? 0 : micros),
     size: SIZES.some(([value]) => value === size) ? size : OTHER,
     otherSize: size === "unlimited" || size === "0" ? "" : size,
     compression: topic.compression_algorithm,
   };
 }
 
-function SettingsForm({ path, stream, topic, onDone }: TopicSettingsProps) {
-  const [form, setForm] = useState(() => formOf(topic));
+const expiryOf = ({ expires, amount, unit }: Form) =>
+  expires === OTHER ? Math.round(Number(amount) * Number(unit)) : expiryValue(expires);
+const sizeOf = ({ size, otherSize }: Form) => sizeValue(size === OTHER ? otherSize : size);
+
+const changesOf = ({ name, compression_algorithm, message_expiry, max_topic_size }: Settings): Changes => ({
+  name,
+  compression_algorithm,
+  message_expiry,
+  max_topic_size,
+});
+
+/** Settings that the form asks for. A limit that was not touched stays the number that it was. */
+function editedOf(form: Form, from: Settings): Changes {
+  const began = formOf(from);
+  return {
+    name: form.name,
+    compression_algorithm: form.compression,
+    message_expiry: expiryOf(form) === expiryOf(began) ? from.message_expiry : expiryOf(form),
+    max_topic_size: sizeOf(form) === sizeOf(began) ? from.max_topic_size : sizeOf(form),
+  };
+}
+
+function SettingsForm({ stream, topic, onDone }: TopicSettingsProps) {
+  const [from, setFrom] = useState<Settings>(topic);
+  const [form, setForm] = useState(() => formOf(from));
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, setBusy] = useState(false);
   const change = (part: Partial<Form>) => setForm({ ...form, ...part });
+  const begin = (settings: Settings) => {
+    setFrom(settings);
+    setForm(formOf(settings));
+  };
   const save = async () => {
     setBusy(true);
     setError(null);
     try {
-      await request("PUT", path, {
-        name: form.name,
-        compression_algorithm: form.compression,
-        message_expiry:
-          form.expires === OTHER
-            ? Math.round(Number(form.amount) * Number(form.unit))
-            : expiryValue(form.expires),
-        max_topic_size: sizeValue(form.size === OTHER ? form.otherSize : form.size),
-        replication_factor: topic.replication_factor || null,
-      });
-      toast(`The settings of ${form.name} were saved.`);
+      // By its id: someone else may have given the name in the address to another topic.
+      const path = `/streams/${stream}/topics/${topic.id}`;
+      const present = await getExact<Settings>(path);
+      const changes = merged(changesOf(from), editedOf(form, from), changesOf(present));
+      if (changes === null) {
+        begin(present);
+        throw new Error(CONFLICT);
+      }
+      await request("PUT", path, { ...changes, replication_factor: present.replication_factor || null });
+      toast(`The settings of ${changes.name} were saved.`);
       // The address may have the former name in it.
-      if (form.name !== topic.name) go("streams", stream, "topics", topic.id, "settings");
+      if (changes.name !== topic.name) go("streams", stream, "topics", topic.id, "settings");
       onDone();
+      const saved = await getExact<Settings>(path);
+      setFrom(saved);
+      // Fields can be changed while the request is sent.
+      setForm((later) => merged(form, later, formOf(saved)) ?? formOf(saved));
     } catch (failure) {
       setError(failure as Error);
     }
@@ -168,7 +212,7 @@ function SettingsForm({ path, stream, topic, onDone }: TopicSettingsProps) {
           <button type="submit" class="button primary" disabled={isBusy}>
             Save
           </button>
-          <button type="button" class="button" onClick={() => setForm(formOf(topic))}>
+          <button type="button" class="button" onClick={() => begin(topic)}>
             Reset
           </button>
         </div>
