@@ -10,9 +10,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from headrace_proto.errors import Status
+from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1 import login_pb2, login_pb2_grpc
 from headrace_proto.partition.v1 import GetOffsetsRequest
+from tests.apis.grpc.caller import GrpcCaller, status_of
 from tests.attacks.background_latency import bystanders
+from tests.conftest import StartServer
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 LOCAL = [("grpc.use_local_subchannel_pool", 1)]
@@ -26,6 +30,33 @@ def logs_in(server: ServerProcess) -> bool:
             return bool(login_pb2_grpc.LoginStub(channel).Login(request, timeout=20).token)
         except grpc.RpcError:
             return False
+
+
+def refusals(server: ServerProcess, addresses: list[str]) -> list[int]:
+    """Log in with a wrong password, each time with another forwarded address; return the statuses."""
+    found = []
+    with GrpcCaller(server.grpc_address, None) as caller:
+        for address in addresses:
+            request = v1.LoginRequest(username=USERNAME, password="wrong-password")
+            with pytest.raises(grpc.RpcError) as refusal:
+                caller.login.Login(request, metadata=(("x-forwarded-for", address),))
+            found.append(status_of(refusal.value)[1])
+    return found
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_callers_do_not_choose_their_address(start_server: StartServer, is_set: bool) -> None:
+    """Regression: behind a balancer that forwards connections, as in `compose`, each call could name another address,
+    and no login was refused.
+    """
+    settings = {"PROXY_TRUSTED": "[127.0.0.1]", "LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"}
+    # The balancer appends the address of its client to what that client has sent.
+    server = start_server(settings | ({"PROXY_GRPC": "true"} if is_set else {}))
+    wrong, too_many = Status.INVALID_CREDENTIALS, Status.TOO_MANY_LOGIN_ATTEMPTS
+    different = [f"203.0.113.{number}" for number in range(6)]
+    assert refusals(server, different) == ([wrong] * 6 if is_set else [wrong] * 3 + [too_many] * 3)
+    if is_set:
+        assert refusals(server, [f"{address}, 198.51.100.1" for address in different]) == [wrong] * 3 + [too_many] * 3
 
 
 def never(over: threading.Event) -> Iterator[bytes]:

@@ -133,6 +133,10 @@ def said(address: tuple[str, int], request: bytes) -> tuple[int, dict[str, str],
         (b"POST /streams HTTP/1.1\r\nHost: localhost\r\n%sTransfer-Encoding: chunked\r\n\r\nno number\r\n", 400),
         (b"POST /streams HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 2\r\nExpect: wonders\r\n\r\n{}", 417),
         (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nUpgrade: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"GET /streams/\xff HTTP/1.1\r\nHost: localhost\r\n%s\r\n", 400),
+        (b"DELETE /personal-access-tokens/\xff HTTP/1.1\r\nHost: localhost\r\n%s\r\n", 400),
+        (b"GET /connectors/\xff HTTP/1.1\r\nHost: localhost\r\n%s\r\n", 400),
+        (b"GET /streams/1/topics/1/messages?consumer_id=\xff HTTP/1.1\r\nHost: localhost\r\n%s\r\n", 400),
     ],
 )
 async def test_refusals_by_the_library_have_the_same_form(

@@ -33,6 +33,13 @@ def test_without_balancers_no_word_counts():
     assert Proxies(ProxyConfig()).source_of("127.0.0.1", ["203.0.113.9"]) == "127.0.0.1"
 
 
+def test_grpc_metadata_count_only_if_proxies_set_them(proxies):
+    assert proxies.source_of_call("10.0.0.7", ["203.0.113.9"]) == "10.0.0.7"
+    appending = Proxies(ProxyConfig(trusted=("10.0.0.7",), grpc=True))
+    assert appending.source_of_call("10.0.0.7", ["198.51.100.1, 203.0.113.9"]) == "203.0.113.9"
+    assert appending.source_of_call("203.0.113.9", ["198.51.100.1"]) == "203.0.113.9"
+
+
 def test_settings_are_networks():
     assert ProxyConfig(trusted=("10.0.0.7", "10.1.2.3/16")).networks == (("10.0.0.7", 32), ("10.1.0.0", 16))
     with pytest.raises(ValidationError, match="balancer"):

@@ -24,9 +24,14 @@ class ProxyConfig(Section):
 
     trusted: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
     """Addresses or networks of trusted load balancers, such as `[10.0.0.7, fd00::/64]`. Connections from these to `tcp`
-    and `websocket` must begin with a PROXY protocol header, version 2; for HTTP and gRPC, the client address is the
-    last address in `X-Forwarded-For` that is not trusted. From other addresses, a PROXY header is refused and
-    `X-Forwarded-For` is ignored.
+    and `websocket` must begin with a PROXY protocol header, version 2; for HTTP, and for gRPC with `proxy.grpc`, the
+    client address is the last address in `X-Forwarded-For` that is not trusted. From other addresses, a PROXY header is
+    refused and `X-Forwarded-For` is ignored.
+    """
+    grpc: bool = False
+    """Accept `x-forwarded-for` of trusted load balancers for gRPC. Only for load balancers that append the address of
+    the client to each gRPC call: one that forwards whole connections passes on what a client has sent, and clients
+    could then choose their address. If false, gRPC clients have the address of the load balancer.
     """
 
     @property
@@ -41,6 +46,7 @@ class Proxies:
 
     def __init__(self, config: ProxyConfig) -> None:
         self._networks = tuple(map(ipaddress.ip_network, config.trusted))
+        self._is_grpc_forwarded = config.grpc
 
     def source_of(self, peer: str, forwarded: Iterable[str]) -> str:
         """Return the source address of a request, without port.
@@ -60,6 +66,15 @@ class Proxies:
                 break
             source = name
         return source
+
+    def source_of_call(self, peer: str, forwarded: Iterable[str]) -> str:
+        """Return the source address of a gRPC call, without port; the metadata count only if proxies set them.
+
+        Args:
+            peer: Address of the connection.
+            forwarded: All `x-forwarded-for` metadata of the call in their order.
+        """
+        return self.source_of(peer, forwarded if self._is_grpc_forwarded else ())
 
     def _is_trusted(self, host: str) -> bool:
         address = _parsed(host)

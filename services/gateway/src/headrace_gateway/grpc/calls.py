@@ -246,7 +246,7 @@ class Calls:
         metadata: _Metadata = context.invocation_metadata() or ()
         forwarded = [str(value) for name, value in metadata if name == HEADER.lower()]
         host, port = address_of(context.peer())
-        source = self._proxies.source_of(host, forwarded)
+        source = self._proxies.source_of_call(host, forwarded)
         return source, Peer.at(source, port if source == host else 0, "grpc")
 
     def _caller_of(self, identity: Identity, verify: Callable[[], object]) -> Caller:

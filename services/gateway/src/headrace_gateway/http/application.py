@@ -23,7 +23,7 @@ from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
 from headrace_gateway.http.admission.cors import Cors
 from headrace_gateway.http.admission.hosts import Hosts
 from headrace_gateway.http.admission.rate_limits import RateLimits
-from headrace_gateway.http.bodies import Bodies
+from headrace_gateway.http.bodies import reader_of
 from headrace_gateway.http.call import SOURCE, Call, HttpServices, refusal_of
 from headrace_gateway.http.description import openapi
 from headrace_gateway.http.description.page import page_of
@@ -33,6 +33,7 @@ from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
 from headrace_gateway.http.sessions.waits import VERIFY, Over
 from headrace_gateway.json_api.errors import PROBLEM_TYPE, Limited, Missing, Refused, Rejected, answer_of
+from headrace_gateway.json_api.memory import BUDGET, Budget, Exhausted, Held
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
@@ -58,6 +59,7 @@ class Application:
 
     Attributes:
         on_request: Called with each request as soon as its head was received.
+        memory: Memory budget of all requests.
     """
 
     def __init__(self, services: HttpServices, push: Push | None = None) -> None:
@@ -65,7 +67,7 @@ class Application:
         self._push = push
         self._metrics_path = services.config.metrics.endpoint if services.config.metrics.enabled else None
         self.on_request: Callable[[web.Request], None] = _nothing
-        self._bodies = Bodies(max(services.config.max_bodies_size.bytes, services.config.max_request_size.bytes))
+        self.memory = Budget(max(services.config.max_bodies_size.bytes, services.config.max_request_size.bytes))
         self._cors = Cors(services.config.cors)
         is_loopback = services.config.address.ip.is_loopback
         self._hosts = Hosts(tuple(map(str.lower, services.config.allowed_hosts)), is_loopback=is_loopback)
@@ -120,7 +122,11 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             upgraded = await push.answer(request)
             self._prepare(request, upgraded)
-            return await push.serve(request, upgraded, request[SOURCE])
+            given = BUDGET.set(self.memory)
+            try:
+                return await push.serve(request, upgraded, request[SOURCE])
+            finally:
+                BUDGET.reset(given)
 
         return serve
 
@@ -229,6 +235,11 @@ class Application:
         if hdrs.CACHE_CONTROL not in response.headers:
             response.headers[hdrs.CACHE_CONTROL] = "no-store"
 
+    def _begin(self, request: web.Request, response: web.StreamResponse, held: Held) -> None:
+        """Prepare an answer that may take long; the body of its request has been used."""
+        held.resize(0)
+        self._prepare(request, response)
+
     async def _authenticate(self, request: web.Request) -> None:
         address = place_of(request[SOURCE])
         authorization = request.headers.get(hdrs.AUTHORIZATION, "")
@@ -273,6 +284,8 @@ class Application:
                 error = Refused(Status.UNAUTHENTICATED)
             case SessionLost() | Over() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
+            case Exhausted():
+                error = Rejected(503, "Other requests use the memory of all bodies; see http.max_bodies_size.")
             case web.HTTPRequestEntityTooLarge():
                 error = Rejected(413, "The body exceeds the limit of this server.")
             case web.RequestPayloadError() | HttpProcessingError() | ConnectionError():
@@ -314,20 +327,23 @@ class Application:
             )
 
     def _served(self, route: Route) -> Next:
-        read_body = self._bodies.reader(route)
+        read_body = reader_of(route)
 
         async def serve(request: web.Request) -> web.StreamResponse:
+            _check_text(request)
             bearer = request.get(_BEARER)
-            call: Call[Any, Any] = Call(
-                services=self._services,
-                request=request,
-                bearer=bearer,
-                prepare=lambda response: self._prepare(request, response),
-                # Read the body first: a body that is too large is refused regardless of the query.
-                body=await read_body(request, bearer.user_id if bearer is not None else None),
-                query=_query(route, request),
-            )
-            answer = await route.handler(call)
+            with self.memory.held_by(bearer.user_id if bearer is not None else None) as held:
+                call: Call[Any, Any] = Call(
+                    services=self._services,
+                    request=request,
+                    bearer=bearer,
+                    prepare=lambda response: self._begin(request, response, held),
+                    held=held,
+                    # Read the body first: a body that is too large is refused regardless of the query.
+                    body=await read_body(request, held),
+                    query=_query(route, request),
+                )
+                answer = await route.handler(call)
             response = answer if isinstance(answer, web.StreamResponse) else _response(route, answer)
             return _with_etag(request, response) if route.has_etag else response
 
@@ -382,6 +398,24 @@ def _shown(path: str) -> str:
 
 def _nothing(request: web.Request) -> None:
     """Ignore the request."""
+
+
+def _check_text(request: web.Request) -> None:
+    """Refuse a URL with bytes that are not UTF-8, which are surrogates in its texts: nothing could encode these."""
+    if _is_utf8(request.raw_path):
+        return
+    for field, text in (*request.match_info.items(), *request.query.items()):
+        if _is_utf8(field) and not _is_utf8(text):
+            raise Refused(Status.INVALID_IDENTIFIER, f"{field} is not UTF-8 text.", field=field)
+    raise Rejected(400, "Invalid URL: it is not UTF-8 text.")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _query(route: Route, request: web.Request) -> Any:

@@ -17,6 +17,7 @@ from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervisio
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.sizes import size_text
 from headrace_gateway.json_api.errors import Refused, Rejected
+from headrace_gateway.json_api.memory import Held
 from headrace_gateway.ports import Clock, GroupPath
 from headrace_node.connections.sessions import Response, Session, Sessions
 from headrace_proto.errors import Status
@@ -85,7 +86,9 @@ class Call(Generic[Query, Body]):
     request: web.Request
     bearer: Bearer | None
     prepare: Callable[[web.StreamResponse], None]
-    """Adds the common headers for a handler that writes its answer itself."""
+    """Adds the common headers for a handler that writes its answer itself, and releases the memory of the body."""
+    held: Held
+    """Memory that the request holds; released at its end."""
     query: Query
     body: Body
 
@@ -200,7 +203,7 @@ def identifier(text: str, field: str) -> int | str:
     number = _number(text)
     if number is not None:
         return number
-    if len(text.encode(errors="surrogateescape")) not in NAME_BYTES:
+    if len(text.encode()) not in NAME_BYTES:
         raise Refused(Status.INVALID_IDENTIFIER, "A name has 1 to 255 bytes.", field=field)
     return text
 

@@ -145,8 +145,8 @@ class HttpConfig(Section):
     max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("2 MB")
     """Maximum size of a request body. Requests without a token, such as logins, are limited to 4 KiB."""
     max_bodies_size: Annotated[Size, Between(Size.parse("4 MiB"), Size.parse("64 GiB"))] = Size.parse("512 MiB")
-    """Maximum memory of all request bodies that are being received; one user may use half of it. A request beyond that
-    is refused with 503.
+    """Maximum memory of the bodies of all requests in progress and of the batches made of them, also over `/ws`; one
+    user may use half of it. A request beyond that is refused with 503, unless it is the only one.
     """
     max_poll_count: Annotated[int, Between(1, 1_000_000)] = 10_000
     """Maximum number of messages that one request returns."""

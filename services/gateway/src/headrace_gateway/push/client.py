@@ -8,6 +8,7 @@ from typing import Any, assert_never
 import headrace_core as core
 from headrace_core import CodecError
 from headrace_gateway.json_api.errors import Refused
+from headrace_gateway.json_api.memory import BUDGET, MESSAGE_BYTES, Exhausted
 from headrace_gateway.push import forms
 from headrace_gateway.push.connections.socket import Socket
 from headrace_gateway.push.feeds.watch import Watch
@@ -27,12 +28,13 @@ Request = Subscribe | GiveCredit | Acknowledge | Unsubscribe | Produce | Ping
 
 
 class Client:
-    """The requests and subscriptions of one connection."""
+    """The requests and subscriptions of one connection, in the context of its server (`BUDGET`)."""
 
     def __init__(self, user_id: int, services: Services, watch: Watch, socket: Socket, *, is_binary: bool) -> None:
         self.user_id = user_id
         self._services = services
         self._config = services.config
+        self._budget = BUDGET.get()
         self._watch = watch
         self._socket = socket
         self._pump = Pump(socket, services.metrics, is_binary=is_binary)
@@ -69,7 +71,7 @@ class Client:
 
     async def append(self, request_id: int, payload: bytes) -> None:
         """Execute a command that appends messages, given its payload, and answer."""
-        await self._answered(request_id, self._append(SEND_MESSAGES, payload))
+        await self._answered(request_id, self._append_held(payload))
 
     async def refuse(self, request_id: int | None, refused: Refused) -> None:
         """Send the reason of a refusal, if the request wants an answer."""
@@ -88,6 +90,8 @@ class Client:
             refused = Refused(error.code, f"{error}.", field=error.field)
         except SessionLost:
             refused = Refused(Status.DISCONNECTED)
+        except Exhausted:
+            refused = Refused(Status.TOO_MANY_WAITS, "Other requests use the memory of all batches.")
         except Refused as error:
             refused = error
         else:
@@ -115,7 +119,17 @@ class Client:
         # One character of base64 becomes less than a byte, but each message gets a header and an index entry in the
         # batch.
         size_bytes_max = 16 * self._config.max_message_size.bytes
-        await self._append(*await encoded(request, now_micros=self._services.clock(), size_bytes_max=size_bytes_max))
+        received_bytes = sum(len(message.payload) + len(message.headers) for message in request.messages)
+        with self._budget.held_by(self.user_id) as held:
+            held.resize(2 * received_bytes + MESSAGE_BYTES * len(request.messages))
+            command = await encoded(request, now_micros=self._services.clock(), size_bytes_max=size_bytes_max)
+            held.resize(received_bytes + len(command[1]))
+            await self._append(*command)
+
+    async def _append_held(self, payload: bytes) -> None:
+        with self._budget.held_by(self.user_id) as held:
+            held.resize(len(payload))
+            await self._append(SEND_MESSAGES, payload)
 
     async def _append(self, code: int, payload: bytes) -> None:
         await self._ask(code, payload)

@@ -13,6 +13,7 @@ from headrace_gateway.http.call import Call, identifier
 from headrace_gateway.http.models.messages import POLLED, SEND_BODY, BatchQuery, PollQuery
 from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
 from headrace_gateway.json_api.errors import Rejected
+from headrace_gateway.json_api.memory import MESSAGE_BYTES
 
 routes = Routes()
 
@@ -20,6 +21,8 @@ LINES: Final = "application/x-ndjson"
 BYTES: Final = "application/octet-stream"
 # Below this size, a thread costs more than it saves.
 _LARGE_BYTES: Final = 64 * 1024
+# A batch without its messages, with the longest names and key.
+_EMPTY_BATCH_BYTES: Final = 1024
 _KEY_HEADER: Final = "Idempotency-Key"
 
 
@@ -63,7 +66,9 @@ async def send_messages(call: Call[BatchQuery, bytes]) -> web.Response:
     if not 1 <= len(key) <= 255 or any(not "!" <= character <= "~" for character in key):
         raise Rejected(400, f"{_KEY_HEADER} has 1 to 255 visible characters.")
     # These determine the meaning of the body.
-    batch = b"\0".join((call.request.content_type.encode(), call.request.query_string.encode(), call.body))
+    media_type = call.request.content_type.encode(errors="surrogateescape")
+    call.held.grow(len(call.body))
+    batch = b"\0".join((media_type, call.request.query_string.encode(), call.body))
     repeated = await call.services.idempotency.once((call.user_id, path, key), batch, append)
     return web.Response(status=201, headers={"Idempotent-Replayed": "true"} if repeated else {})
 
@@ -169,6 +174,10 @@ async def _encoded(call: Call[BatchQuery, bytes]) -> tuple[int, bytes]:
     size_bytes_max = _batch_bytes_max(call.services.config.max_request_size.bytes)
     now = call.services.clock()
     media_type = call.request.content_type
+    is_large = len(body) >= _LARGE_BYTES
+
+    def estimate() -> int:
+        return min(_estimated_bytes(body, media_type), size_bytes_max)
 
     def encode() -> tuple[int, bytes]:
         if media_type == JSON or media_type.endswith("+json"):
@@ -200,7 +209,23 @@ async def _encoded(call: Call[BatchQuery, bytes]) -> tuple[int, bytes]:
             size_bytes_max=size_bytes_max,
         )
 
-    return encode() if len(body) < _LARGE_BYTES else await asyncio.to_thread(encode)
+    # Bodies of short lines become much larger batches, which are held until the partition has answered.
+    call.held.resize(len(body) + (await asyncio.to_thread(estimate) if is_large else estimate()))
+    code, payload = await asyncio.to_thread(encode) if is_large else encode()
+    call.held.resize(len(body) + len(payload))
+    return code, payload
+
+
+def _estimated_bytes(body: bytes, media_type: str) -> int:
+    """Return the size of a batch decoded from a body, or somewhat more."""
+    if media_type == BYTES:
+        count = 1
+    elif media_type == LINES:
+        count = body.count(b"\n") + 1
+    else:
+        # Each message is an object.
+        count = body.count(b"{")
+    return len(body) + count * MESSAGE_BYTES + _EMPTY_BATCH_BYTES
 
 
 def _batch_bytes_max(body_bytes_max: int) -> int:

@@ -42,6 +42,6 @@ async def create_personal_access_token(call: Call[Nothing, CreateTokenBody]) -> 
 async def delete_personal_access_token(call: Call[Nothing, Nothing]) -> None:
     """Delete an access token of the caller. Login tokens obtained with it end at once."""
     name = call.request.match_info["name"]
-    if len(name.encode(errors="surrogateescape")) not in ACCESS_TOKEN_NAME_BYTES:
+    if len(name.encode()) not in ACCESS_TOKEN_NAME_BYTES:
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)
     await call.ask(core.encode_delete_personal_access_token(name=name))
