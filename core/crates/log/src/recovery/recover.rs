@@ -5,8 +5,8 @@
 //! index entry is read, because entries are written only for what is on the device. Opening therefore takes a listing,
 //! the manifest, the end of one index and the end of one log, whatever the amount of data.
 //!
-//! That part is read from the device: a sync of the previous process may have failed, which leaves messages in the page
-//! cache that the device does not have and that no later sync stores.
+//! Reads of that part go to the device: a sync of the previous process may have failed, which leaves messages in the
+//! page cache that the device does not have and that no later sync stores.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -254,9 +254,7 @@ fn offsets_of_batches_cross_links() {
 #[test]
 fn partitions_of_a_stopped_node_show() {
     let mut world = World::new(2);
-    let placed = world.place(&[1, 2]);
-    world.publish(vec![placed]);
-    world.follow_all();
+    world.place_everywhere(&[1, 2]);
     let client = world.client();
     let describe = Command::DescribePartitions(TopicPath {
         stream: Identifier::Named("s"),
@@ -328,9 +326,7 @@ fn requests_to_a_partition_without_a_node_wait() {
     world.send(client, 0, &[b"1"]);
     world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.try_reply(client), None);
-    let change = world.place(&[2]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[2]);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(log(&world, 0), ["1"]);
     assert_eq!(world.links_to(1).len(), 1);
@@ -467,9 +463,7 @@ fn a_refused_link_is_tried_again_after_growing_pauses() {
 #[test]
 fn a_gateway_that_stops_waits_for_answers_and_not_for_nodes() {
     let mut world = World::new(2);
-    let change = world.place(&[1, 2]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[1, 2]);
     world.down = vec![1];
     let clients = [world.client(), world.client()];
     world.nodes[0].is_mute = true;

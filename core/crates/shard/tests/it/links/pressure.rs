@@ -15,9 +15,7 @@ const ANSWER_BYTES: usize = 900_000;
 #[test]
 fn who_wants_a_slow_node_waits_and_others_go_on() {
     let mut world = World::new(2);
-    let change = world.place(&[1, 2]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[1, 2]);
     let (slow, other) = (world.client(), world.client());
     world.send(slow, 0, &[b"0"]);
     assert_eq!(world.reply(slow).status, Status::OK);
@@ -53,9 +51,7 @@ fn who_wants_a_slow_node_waits_and_others_go_on() {
 #[test]
 fn waiting_polls_hold_back_no_writer() {
     let mut world = World::new(2);
-    let change = world.place(&[1, 1]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[1, 1]);
     let readers: Vec<usize> = (0..IN_FLIGHT_BYTES_MAX / 256)
         .map(|_| world.client())
         .collect();

@@ -104,9 +104,7 @@ fn a_poll_that_waits_follows_its_partition() {
     let mut world = World::new(1);
     let (reader, writer) = (world.client(), world.client());
     world.request(reader, &wait(0, 20_000_000));
-    let change = world.place(&[2]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[2]);
     world.send(writer, 0, &[b"1"]);
     assert_eq!(messages(&world.reply(reader).payload), [b"1"]);
     assert_eq!(world.links_to(1).len(), 1);
@@ -144,9 +142,7 @@ fn watchers_are_notified_whatever_happens_to_links() {
             }
             1 => {
                 // The gateway receives the change first.
-                let change = world.place(&[2]);
-                world.publish(vec![change]);
-                world.follow_all();
+                world.place_everywhere(&[2]);
             }
             2 => {
                 // The nodes receive the change first.
@@ -168,9 +164,7 @@ fn watchers_are_notified_whatever_happens_to_links() {
 #[test]
 fn statistics_are_gathered_when_a_client_requests_them() {
     let mut world = World::new(2);
-    let change = world.place(&[1, 2]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[1, 2]);
     let client = world.client();
     for (id, count) in [(0, 3), (1, 2)] {
         for _ in 0..count {
@@ -216,9 +210,7 @@ fn statistics_are_gathered_when_a_client_requests_them() {
 #[test]
 fn statistics_are_not_awaited_from_a_stopped_node() {
     let mut world = World::new(2);
-    let change = world.place(&[1, 2]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[1, 2]);
     let client = world.client();
     let get = Command::GetTopic(TopicPath {
         stream: Identifier::Numeric(0),
@@ -290,9 +282,7 @@ fn statistics_are_not_asked_for_by_those_who_may_not_see_them() {
 #[test]
 fn every_command_with_statistics_asks_for_them() {
     let mut world = World::new(1);
-    let change = world.place(&[1, 1]);
-    world.publish(vec![change]);
-    world.follow_all();
+    world.place_everywhere(&[1, 1]);
     world.nodes[0].is_mute = true;
     let commands = with_statistics(Identifier::Numeric(0), Identifier::Numeric(0));
     let marked = (CommandCode::ALL.iter())

@@ -252,6 +252,13 @@ impl World {
         })
     }
 
+    /// Place the partitions, and give the gateway and every node the catalog.
+    pub fn place_everywhere(&mut self, nodes: &[u32]) {
+        let change = self.place(nodes);
+        self.publish(vec![change]);
+        self.follow_all();
+    }
+
     /// Give every node the newest catalog.
     pub fn follow_all(&mut self) {
         for node in 0..self.nodes.len() {
