@@ -48,6 +48,8 @@ const REQUEST_QUEUE_MAX: usize = 8192;
 /// Maximum size of a batch in bytes, and of a single command.
 const BATCH_BYTES_MAX: usize = COMMAND_BYTES_MAX;
 const BATCH_REQUESTS_MAX: usize = 256;
+/// Bytes of commands that wait for the disk of a backup: a few seconds of a fast group.
+const UNSTORED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CLIENTS_MAX: usize = 8192;
 const CHUNK_BYTES: u32 = 1024 * 1024;
 const _: () = assert!(COMMAND_BYTES_MAX + 4096 < MESSAGE_BYTES_MAX as usize);
@@ -469,6 +471,7 @@ fn core_config(config: &ReplicaConfig, release: Release, seed: u64) -> Config {
         request_queue_max: REQUEST_QUEUE_MAX,
         batch_bytes_max: BATCH_BYTES_MAX,
         batch_requests_max: BATCH_REQUESTS_MAX,
+        unstored_bytes_max: UNSTORED_BYTES_MAX,
         checkpoint_ops: config.checkpoint_ops,
         checkpoint_bytes: config.checkpoint_bytes,
         log_keep_ops: config.log_keep_ops,

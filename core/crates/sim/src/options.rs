@@ -38,6 +38,9 @@ pub struct Options {
     pub safety_ns: u64,
     /// Number of operations between two checkpoints.
     pub checkpoint_ops: u64,
+    /// Number of bytes of prepares that may wait for the journal of a backup.
+    #[serde(default = "unstored_bytes")]
+    pub unstored_bytes: u64,
     /// Behaviour of the links.
     pub network: NetworkOptions,
     /// Behaviour of the disks.
@@ -161,6 +164,13 @@ impl Options {
             clock_skew_ppm: draw.pick(&[0, 200, 10_000]),
             bad_clocks: minority(&mut draw, replicas),
             old_releases: old_releases(&mut draw, replicas),
+            // Drawn last: other values of a seed stay.
+            unstored_bytes: draw.pick(&[
+                unstored_bytes(),
+                unstored_bytes(),
+                unstored_bytes(),
+                4096,
+            ]),
         }
     }
 
@@ -209,6 +219,7 @@ impl Options {
             padding: draw.pick(&[0, 300, 2_000]),
             ..options.workload
         };
+        options.unstored_bytes = unstored_bytes();
         options.step_cost_ns = 0;
         options.turn_ns = 0;
         options.damaged_replicas = 0;
@@ -254,6 +265,7 @@ impl Options {
         options.replicas = 3;
         options.safety_ns = draw.within(14, 28) * SECOND;
         options.checkpoint_ops = 512;
+        options.unstored_bytes = unstored_bytes();
         options.disk.append_mean_ns = draw.within(1, 10) * MILLISECOND;
         options.disk.superblock_mean_ns = MILLISECOND;
         options.disk.weak_names = true;
@@ -282,6 +294,11 @@ impl Options {
     pub const fn replication_quorum(&self) -> u8 {
         self.replicas / 2 + 1
     }
+}
+
+/// Bytes that wait for a journal without a bound that matters.
+pub(crate) const fn unstored_bytes() -> u64 {
+    64 << 20
 }
 
 /// Draw the members with the older release: none in half of the runs, some or all in the others.
@@ -461,6 +478,7 @@ mod tests {
             |o| o.workload.read_ppm > 0,
             |o| o.step_cost_ns > 0,
             |o| o.slow_timeouts,
+            |o| o.unstored_bytes < unstored_bytes(),
         ] {
             let with = all.iter().filter(|options| feature(options)).count();
             assert!((10..490).contains(&with), "{with} of 500");

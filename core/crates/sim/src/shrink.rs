@@ -1,7 +1,7 @@
 //! Minimization of a failing run: fewer faults, fewer clients, better links, as long as the same checker fails.
 
 use crate::checker::Check;
-use crate::options::{MICROSECOND, MILLISECOND, Options};
+use crate::options::{MICROSECOND, MILLISECOND, Options, unstored_bytes};
 use crate::plan::Planned;
 use crate::run::Outcome;
 use crate::scenario::Scenario;
@@ -147,7 +147,7 @@ impl<F: FnMut(&Scenario) -> Outcome> Search<F> {
     }
 }
 
-const SIMPLER: [fn(&mut Options); 20] = [
+const SIMPLER: [fn(&mut Options); 21] = [
     |options| options.network.loss_ppm = 0,
     |options| options.network.duplicate_ppm = 0,
     |options| options.network.corrupt_ppm = 0,
@@ -160,6 +160,7 @@ const SIMPLER: [fn(&mut Options); 20] = [
     |options| options.step_cost_ns = 0,
     |options| options.turn_ns = 0,
     |options| options.clock_skew_ppm = 0,
+    |options| options.unstored_bytes = unstored_bytes(),
     |options| options.disk.append_mean_ns = options.disk.append_mean_ns.min(MILLISECOND),
     |options| options.disk.superblock_mean_ns = options.disk.superblock_mean_ns.min(MILLISECOND),
     |options| options.disk.read_mean_ns = options.disk.read_mean_ns.min(MILLISECOND),

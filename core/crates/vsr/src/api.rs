@@ -50,6 +50,9 @@ pub struct Config {
     pub batch_bytes_max: usize,
     /// Maximum number of requests in one prepare.
     pub batch_requests_max: usize,
+    /// Number of bytes of prepares, about, that may wait for the journal of a backup. Above it the backup accepts no more
+    /// and fetches them later, so that a full or slow disk does not fill its memory.
+    pub unstored_bytes_max: u64,
     /// Number of operations between two checkpoints.
     pub checkpoint_ops: u64,
     /// Number of body bytes between two checkpoints, if this limit is reached first.
@@ -453,6 +456,8 @@ pub enum DropReason {
     Status,
     /// A prepare that contradicts the log.
     Conflict,
+    /// A prepare for which there is no room until the journal has stored others.
+    Unstored,
     /// The body or the fields contradict each other.
     Malformed,
 }

@@ -224,6 +224,7 @@ fn config_of(options: &Options, node: u8, release: Release, seed: u64) -> Config
         request_queue_max: 64,
         batch_bytes_max: 64 * 1024,
         batch_requests_max: 64,
+        unstored_bytes_max: options.unstored_bytes,
         checkpoint_ops: options.checkpoint_ops,
         checkpoint_bytes: 1 << 20,
         log_keep_ops: options.checkpoint_ops / 2,

@@ -208,8 +208,9 @@ impl Log {
             .is_some_and(|slot| slot.durable || slot.token.is_some())
     }
 
-    pub(super) fn has_unwritten(&self) -> bool {
-        !self.unwritten.is_empty()
+    /// Number of operations whose bodies wait to be appended; one that was replaced may count twice.
+    pub(super) fn unwritten_ops(&self) -> usize {
+        self.unwritten.len()
     }
 
     /// Mark the operations of a completed append as durable.

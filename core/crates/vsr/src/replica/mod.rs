@@ -53,6 +53,13 @@ use view_changes::votes::Votes;
 /// Result of part of a step; the rest of the step is skipped after an invariant violation.
 type Flow = Result<(), FatalReason>;
 
+/// Operations that the journal is writing.
+#[derive(Debug)]
+struct Append {
+    ops: Vec<u64>,
+    bytes: u64,
+}
+
 /// One replica of one replicated log: a step function without I/O, clocks or threads.
 #[derive(Debug)]
 pub struct Replica<R: Rules = Standard> {
@@ -109,7 +116,9 @@ pub struct Replica<R: Rules = Standard> {
     announce_commit: bool,
     /// Prepares of this view that lie above a gap.
     early: BTreeMap<u64, PrepareFrame>,
-    appends: BTreeMap<u64, Vec<u64>>,
+    appends: BTreeMap<u64, Append>,
+    /// Number of bytes of prepares in `appends`.
+    appending_bytes: u64,
     truncating: VecDeque<u64>,
 
     votes: Votes,

@@ -149,6 +149,7 @@ impl<R: Rules> Replica<R> {
             announce_commit: false,
             early: BTreeMap::new(),
             appends: BTreeMap::new(),
+            appending_bytes: 0,
             truncating: alloc::collections::VecDeque::new(),
             votes: Votes::silent_until(now.monotonic_ns + silence),
             view_changing: ViewChanging::new(nonce),
@@ -290,6 +291,7 @@ fn check_settings(config: &Config) -> Result<(), OpenError> {
             "batch_bytes_max",
             (1..=BATCH_BYTES_MAX).contains(&config.batch_bytes_max),
         ),
+        ("unstored_bytes_max", config.unstored_bytes_max > 0),
         ("checkpoint_ops", config.checkpoint_ops > 0),
         ("clients_max", config.clients_max > 0),
         (

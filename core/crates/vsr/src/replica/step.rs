@@ -3,10 +3,13 @@
 use alloc::vec::Vec;
 
 use crate::api::{DropReason, Event, FatalReason, Now, Output, Status};
-use crate::frame::{Area, Frame};
+use crate::frame::{Area, Frame, PIPELINE_MAX};
 use crate::rules::Rules;
 
-use crate::replica::{Flow, Replica};
+use crate::replica::{Append, Flow, Replica};
+
+/// Number of operations that may wait while the journal is being cut.
+const UNWRITTEN_OPS_MAX: u64 = 4 * PIPELINE_MAX;
 
 impl<R: Rules> Replica<R> {
     /// Process the events since the last step, at the time `now`, and append the resulting outputs to `out`.
@@ -200,7 +203,7 @@ impl<R: Rules> Replica<R> {
 
     /// Append bodies to the journal, unless the journal is being cut: records are written over a cut only after it.
     fn flush_appends(&mut self) {
-        if !self.truncating.is_empty() || !self.log.has_unwritten() {
+        if !self.truncating.is_empty() || self.log.unwritten_ops() == 0 {
             return;
         }
         let token = self.next_token + 1;
@@ -209,16 +212,31 @@ impl<R: Rules> Replica<R> {
             return;
         }
         self.next_token = token;
-        let ops = frames.iter().map(|frame| frame.header.op()).collect();
-        self.appends.insert(token, ops);
+        let append = Append {
+            ops: frames.iter().map(|frame| frame.header.op()).collect(),
+            bytes: frames.iter().map(|frame| frame.size_bytes() as u64).sum(),
+        };
+        self.appending_bytes += append.bytes;
+        self.appends.insert(token, append);
         self.out.push(Output::Append { token, frames });
     }
 
+    /// Return whether this backup accepts no prepares until its journal has stored others. Bodies that were requested
+    /// before are still accepted. A replica that leads, or is about to, needs all bodies of its view.
+    pub(super) fn lacks_room(&self) -> bool {
+        let unwritten_ops = self.log.unwritten_ops() as u64;
+        let is_held_up = !self.truncating.is_empty() && unwritten_ops >= UNWRITTEN_OPS_MAX;
+        self.follows() && (is_held_up || self.appending_bytes >= self.config.unstored_bytes_max)
+    }
+
     fn on_appended(&mut self, token: u64) -> Flow {
-        let Some(ops) = self.appends.remove(&token) else {
+        let Some(append) = self.appends.remove(&token) else {
             return Err(FatalReason::Invariant("a token is completed once"));
         };
-        self.log.written(token, &ops);
+        let lacked_room = self.lacks_room();
+        self.appending_bytes -= append.bytes;
+        self.header_repair.soon |= lacked_room && !self.lacks_room();
+        self.log.written(token, &append.ops);
         self.shrink_cache();
         self.try_acknowledge(false)?;
         self.advance()
@@ -226,7 +244,9 @@ impl<R: Rules> Replica<R> {
 
     fn on_truncated(&mut self, token: u64) -> Flow {
         let before = self.truncating.len();
+        let lacked_room = self.lacks_room();
         self.truncating.retain(|other| *other != token);
+        self.header_repair.soon |= lacked_room && !self.lacks_room();
         if self.truncating.len() == before {
             return Err(FatalReason::Invariant("a token is completed once"));
         }

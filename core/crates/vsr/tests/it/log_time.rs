@@ -31,6 +31,7 @@ impl Alone {
             request_queue_max: 2,
             batch_bytes_max: 1_000,
             batch_requests_max: 1,
+            unstored_bytes_max: 1 << 20,
             checkpoint_ops: 1_000,
             checkpoint_bytes: 1 << 30,
             log_keep_ops: 10,

@@ -48,6 +48,7 @@ scenarios! {
     ctl_1_vsr_26_a_stray_below_the_suffix: "stray",
     ctl_1_vsr_28_an_empty_log_is_remembered: "empty_log",
     ctl_1_vsr_29_an_old_start_view: "old_start_view",
+    ctl_5_a_backup_with_a_full_disk: "full_disk",
     ctl_6_vsr_36_the_last_copy_of_a_body_rots: "last_copy",
     ctl_6_a_replica_that_was_away_takes_a_checkpoint: "state_transfer",
     ctl_1_sessions_execute_a_request_once: "sessions",

@@ -16,6 +16,7 @@ struct Chances {
     rot: u32,
     checkpoint_ops: u64,
     keep_ops: u64,
+    unstored_bytes: u64,
     superblock: u32,
     tick: u32,
     duplicate: u32,
@@ -34,6 +35,7 @@ fn plain(random: &mut fastrand::Rng) -> Chances {
         rot: pick(random, &[0, 4]),
         checkpoint_ops: pick(random, &[5, 20, 1024]),
         keep_ops: pick(random, &[0, 5, 1024]),
+        unstored_bytes: pick(random, &[1, 1000, 1 << 20]),
         superblock: pick(random, &[1000, 300, 50]),
         tick: pick(random, &[30, 100, 250]),
         duplicate: 5,
@@ -49,6 +51,7 @@ fn duel(random: &mut fastrand::Rng) -> Chances {
         rot: pick(random, &[0, 4, 10]),
         checkpoint_ops: pick(random, &[2, 5, 1024]),
         keep_ops: pick(random, &[0, 1, 1024]),
+        unstored_bytes: pick(random, &[1, 1000, 1 << 20]),
         superblock: pick(random, &[20, 50, 150]),
         tick: pick(random, &[300, 600, 1000]),
         duplicate: 30,
@@ -64,6 +67,7 @@ fn walk(seed: u64, steps: u32, chances: fn(&mut fastrand::Rng) -> Chances) -> Wo
     let mut world = World::new(members, Standard);
     world.checkpoint_ops = chances.checkpoint_ops;
     world.keep_ops = chances.keep_ops;
+    world.unstored_bytes = chances.unstored_bytes;
     world.start_all();
     let mut cut: Option<u8> = None;
     for _ in 0..steps {

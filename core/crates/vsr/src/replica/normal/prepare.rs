@@ -106,12 +106,16 @@ impl<R: Rules> Replica<R> {
             self.on_held_prepare(frame)?;
         } else if of_view {
             self.header_repair.hear_of(op);
-            if op > self.head + 1 {
+            if self.lacks_room() {
+                self.hear_primary();
+                self.dropped(DropReason::Unstored);
+            } else if op > self.head + 1 {
                 self.hold_early(frame);
                 return Ok(());
+            } else {
+                self.append_from_primary(frame)?;
+                self.append_early()?;
             }
-            self.append_from_primary(frame)?;
-            self.append_early()?;
         } else {
             self.dropped(DropReason::OldView);
             return Ok(());

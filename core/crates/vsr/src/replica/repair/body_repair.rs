@@ -113,7 +113,7 @@ impl<R: Rules> Replica<R> {
     /// Operations with a verified header and a missing body, lowest first: those to be executed, then damaged records
     /// of executed operations that are kept for other replicas.
     fn wanted_bodies(&self) -> Vec<u64> {
-        if !self.in_log_view() {
+        if !self.in_log_view() || self.lacks_room() {
             return Vec::new();
         }
         let lowest = self.link_floor.max(self.commit_min + 1);
@@ -156,8 +156,9 @@ impl<R: Rules> Replica<R> {
     fn wants_bodies(&self) -> bool {
         // Cheap in the normal case: every operation up to the head is executed or in memory.
         let lowest = self.link_floor.max(self.commit_min + 1);
-        (lowest..=self.head).any(|op| !self.log.is_available(op))
-            || self.damaged_below().next().is_some()
+        let wants = (lowest..=self.head).any(|op| !self.log.is_available(op))
+            || self.damaged_below().next().is_some();
+        wants && !self.lacks_room()
     }
 
     pub(in crate::replica) fn on_repair_timeout(&mut self) {
@@ -307,7 +308,8 @@ impl<R: Rules> Replica<R> {
         if self.status != Status::Normal || self.config.replica_count == 1 {
             return;
         }
-        if self.commit_max > self.commit_min || self.wants_headers() {
+        let lags = self.commit_max > self.commit_min || self.wants_headers();
+        if lags && !self.lacks_room() {
             let lowest = self.commit_min + 1;
             let peer = self
                 .next_body_peer(lowest)

@@ -87,9 +87,9 @@ impl<R: Rules> Replica<R> {
         self.in_log_view() && (!self.is_linked() || self.lags_behind_primary())
     }
 
-    /// Return whether the primary of this view has a longer log than this backup.
+    /// Return whether the primary of this view has a longer log than this backup, which has room for it.
     fn lags_behind_primary(&self) -> bool {
-        self.follows() && self.header_repair.heard_of > self.head
+        self.follows() && self.header_repair.heard_of > self.head && !self.lacks_room()
     }
 
     /// Request headers: downwards from any replica, since the chain verifies them; upwards only from the primary.

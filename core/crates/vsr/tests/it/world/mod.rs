@@ -56,6 +56,7 @@ pub struct World<R: Rules = Standard> {
     pub notices: BTreeMap<&'static str, u64>,
     pub checkpoint_ops: u64,
     pub keep_ops: u64,
+    pub unstored_bytes: u64,
     pub trace: trace::Trace,
     /// Nodes that receive nothing, although they can send.
     pub deaf: Vec<u8>,
@@ -78,6 +79,7 @@ impl<R: Rules + Clone> World<R> {
             notices: BTreeMap::new(),
             checkpoint_ops: 1024,
             keep_ops: 1024,
+            unstored_bytes: 1 << 20,
             trace: trace::Trace::default(),
             deaf: Vec::new(),
             sent: 0,
@@ -143,6 +145,7 @@ impl<R: Rules + Clone> World<R> {
             request_queue_max: 64,
             batch_bytes_max: 256 * 1024,
             batch_requests_max: 256,
+            unstored_bytes_max: self.unstored_bytes,
             checkpoint_ops: self.checkpoint_ops,
             checkpoint_bytes: 16 * 1024 * 1024,
             log_keep_ops: self.keep_ops,

@@ -53,6 +53,9 @@ fn group(words: &[&str]) -> World {
     if let Some(ops) = option(words, "keep") {
         world.keep_ops = ops.parse().unwrap();
     }
+    if let Some(bytes) = option(words, "unstored") {
+        world.unstored_bytes = bytes.parse().unwrap();
+    }
     world
 }
 
