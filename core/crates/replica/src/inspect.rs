@@ -15,6 +15,8 @@ use crate::{
     surroundings::OpenMode,
 };
 
+/// Maximum number of inspections, if a running replica changes its files meanwhile.
+const INSPECTIONS: u32 = 5;
 const SUPERBLOCK_READS: u32 = 10;
 const SUPERBLOCK_READ_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
@@ -128,24 +130,52 @@ pub fn inspect(
     inspect_files(&DataDirectory::on_disk(directory), first_op, limit)
 }
 
+/// Inspect a data directory. A problem counts only if it is found twice with the same superblock: a running replica
+/// removes files that a newer checkpoint replaces.
 pub(crate) fn inspect_files(
     directory: &DataDirectory,
     first_op: u64,
     limit: usize,
 ) -> Result<DataDirectoryReport, StartError> {
-    let Some(opened) = read_superblock(directory)? else {
-        return Err(StartError::Damaged {
-            path: directory.path().to_owned(),
-            finding: "this directory contains no metadata replica".to_owned(),
-            advice: "Give the directory that contains the file `superblock`",
-        });
-    };
-    let superblock = opened.superblock;
+    let mut opened = superblock_of(directory)?;
+    let mut report = inspect_once(directory, &opened, first_op, limit);
+    for _ in 1..INSPECTIONS {
+        if matches!(&report, Ok(found) if found.problems.is_empty()) {
+            break;
+        }
+        let sequence = opened.superblock.sequence;
+        let Ok(now) = superblock_of(directory) else {
+            break;
+        };
+        opened = now;
+        report = inspect_once(directory, &opened, first_op, limit);
+        if opened.superblock.sequence == sequence {
+            break;
+        }
+    }
+    report
+}
+
+fn superblock_of(directory: &DataDirectory) -> Result<Opened, StartError> {
+    read_superblock(directory)?.ok_or_else(|| StartError::Damaged {
+        path: directory.path().to_owned(),
+        finding: "this directory contains no metadata replica".to_owned(),
+        advice: "Give the directory that contains the file `superblock`",
+    })
+}
+
+fn inspect_once(
+    directory: &DataDirectory,
+    opened: &Opened,
+    first_op: u64,
+    limit: usize,
+) -> Result<DataDirectoryReport, StartError> {
+    let superblock = &opened.superblock;
     let intake = Intake {
         cluster: superblock.cluster,
         message_size_max: MESSAGE_BYTES_MAX,
     };
-    let scanned = scan(directory, &superblock, intake, OpenMode::Read)?;
+    let scanned = scan(directory, superblock, intake, OpenMode::Read)?;
     let mut problems = Vec::new();
     if !opened.repair.is_empty() {
         problems.push(format!(
@@ -157,12 +187,12 @@ pub(crate) fn inspect_files(
     for entry in scanned.scan.entries.iter().filter(|entry| !entry.intact) {
         problems.push(format!("journal: op {} is damaged", entry.op));
     }
-    let checkpoints = checkpoints(directory, &superblock, &mut problems)?;
+    let checkpoints = checkpoints(directory, superblock, &mut problems)?;
     let files = files(&scanned);
     let records = records(&scanned, intake, first_op, limit);
     Ok(DataDirectoryReport {
         problems,
-        superblock: describe(&superblock, opened.repair.len()),
+        superblock: describe(superblock, opened.repair.len()),
         checkpoints,
         files,
         records,

@@ -1,4 +1,8 @@
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use headrace_buffer::Slice;
 use headrace_vsr::{
@@ -244,8 +248,11 @@ fn what_is_not_synced_may_be_lost() {
 }
 
 /// Files of this machine, without the permission to change them.
-#[derive(Debug)]
-struct ReadOnlyFiles;
+#[derive(Debug, Default)]
+struct ReadOnlyFiles {
+    /// Number of times that no journal file is found.
+    missing: AtomicUsize,
+}
 
 fn denied<T>() -> io::Result<T> {
     Err(io::ErrorKind::PermissionDenied.into())
@@ -261,10 +268,15 @@ impl Files for ReadOnlyFiles {
     }
 
     fn open(&self, path: &Path, opening: OpenMode) -> io::Result<Box<dyn OpenFile>> {
-        if opening == OpenMode::Read {
-            MachineFiles.open(path, opening)
-        } else {
-            denied()
+        let is_missing = path.ends_with(name_of(1))
+            && self
+                .missing
+                .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
+                .is_ok();
+        match opening {
+            OpenMode::Read if is_missing => Err(io::ErrorKind::NotFound.into()),
+            OpenMode::Read => MachineFiles.open(path, opening),
+            _ => denied(),
         }
     }
 
@@ -296,9 +308,21 @@ fn an_inspection_needs_no_permission_to_write() {
     let superblock = Superblock::new(7, 1, 1, 0, vec![1], 0);
     SuperblockFile::create(directory, &superblock).unwrap();
     full_journal(directory, &Arc::default());
-    let files = DataDirectory::new(kept.path(), Arc::new(ReadOnlyFiles));
-    let report = inspect_files(&files, 1, 10).unwrap();
-    assert!(report.problems.is_empty(), "{:?}", report.problems);
-    let ops: Vec<u64> = report.records.iter().map(|record| record.op).collect();
-    assert_eq!(ops, [1, 2, 3]);
+    // A running replica may remove files that are being read.
+    for missing in [0, 1] {
+        let files = ReadOnlyFiles {
+            missing: AtomicUsize::new(missing),
+        };
+        let files = DataDirectory::new(kept.path(), Arc::new(files));
+        let report = inspect_files(&files, 1, 10).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        let ops: Vec<u64> = report.records.iter().map(|record| record.op).collect();
+        assert_eq!(ops, [1, 2, 3]);
+    }
+    let files = ReadOnlyFiles {
+        missing: AtomicUsize::new(2),
+    };
+    let files = DataDirectory::new(kept.path(), Arc::new(files));
+    let refused = inspect_files(&files, 1, 10).unwrap_err();
+    assert!(refused.to_string().contains(&name_of(1)), "{refused}");
 }
