@@ -142,7 +142,7 @@ async def test_messages_and_batches_can_be_read_in_turn(client: Any, stream: str
 
 async def test_a_paused_partition_is_left_out(client: Any, stream: str) -> None:
     async with client.consumer(stream, "t") as consumer:
-        # A partition that is not assigned yet is not paused.
+        # A pause without arguments is one of the assigned partitions.
         while not consumer.assignment:
             assert await consumer.poll(timeout=0.1) is None
         consumer.pause(0)

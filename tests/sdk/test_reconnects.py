@@ -146,6 +146,27 @@ async def test_a_group_consumer_goes_on_after_breaks(
     assert len(numbers) <= 500 + 10 * proxy.cuts
 
 
+async def test_a_pause_outlasts_a_break(client: Any, stream: str, proxy: Proxy, flavour: Flavour, url: str) -> None:
+    assigned: list[Any] = []
+    async with (
+        asyncio.timeout(LIMIT_SECONDS),
+        flavour.connect(url) as direct,
+        direct.producer(stream, "t") as producer,
+        client.consumer(stream, "t", group="g", on_assigned=assigned.append) as consumer,
+    ):
+        while not assigned:
+            assert await consumer.poll(timeout=0.1) is None
+        consumer.pause(0)
+        proxy.cut()
+        await producer.send_many([b"0", b"1"])
+        await producer.flush()
+        while len(assigned) < 2:
+            assert await consumer.poll(timeout=0.1) is None
+        assert await consumer.poll(timeout=0.3) is None
+        consumer.resume()
+        assert (await consumer.poll(timeout=60)).payloads() == [b"0", b"1"]
+
+
 async def test_a_member_that_comes_back_does_not_move_its_group_back(
     client: Any, stream: str, proxy: Proxy, flavour: Flavour, url: str
 ) -> None:

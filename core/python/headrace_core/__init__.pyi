@@ -1206,7 +1206,8 @@ class Consumer:
         """
     def seek(self, partition: int, start: str, value: int = 0) -> Pending:
         """Continue at another place; the result is whether the consumer reads the partition."""
-    def set_paused(self, partitions: list[int], is_paused: bool) -> None: ...
+    def pause(self, partitions: list[int]) -> None: ...
+    def resume(self, partitions: list[int]) -> None: ...
     def position(self, partition: int) -> Pending:
         """Result: next offset to be read, None if unknown, and the end of the partition; None if it is not read."""
     def leave(self) -> Pending:

@@ -292,12 +292,16 @@ class Consumer:
             )
 
     def pause(self, *partitions: int) -> None:
-        """Read no more of these partitions; without any, of all. What was read ahead is still handed out."""
-        native(self._native.set_paused, list(partitions or self._progress.assignment), True)  # noqa: FBT003 - native signature
+        """Read no more of these partitions; without any, of all. What was read ahead is still handed out.
+
+        They stay paused when the connection is lost. A pause ends with `resume`, or when another member of the group
+        gets the partition.
+        """
+        native(self._native.pause, list(partitions or self._progress.assignment))
 
     def resume(self, *partitions: int) -> None:
         """Read these partitions again; without any, all."""
-        native(self._native.set_paused, list(partitions or self._progress.assignment), False)  # noqa: FBT003 - native signature
+        native(self._native.resume, list(partitions))
 
     # ---- the end
 

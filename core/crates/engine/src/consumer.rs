@@ -25,7 +25,8 @@ enum Order {
     Commit(u32, u64, Commit),
     Processed(u32, u64),
     Seek(u32, Start, Arc<Promise<bool>>),
-    Pause(Vec<u32>, bool),
+    Pause(Vec<u32>),
+    Resume(Vec<u32>),
     Position(u32, Arc<Promise<Position>>),
     Leave(Arc<Promise<()>>),
 }
@@ -146,9 +147,14 @@ impl ConsumerHandle {
         promise
     }
 
-    /// Stop to read partitions, or continue. Batches that are ready stay.
-    pub fn set_paused(&self, partitions: Vec<u32>, is_paused: bool) {
-        let _ = self.orders.send(Order::Pause(partitions, is_paused));
+    /// Stop to read partitions. Batches that are ready stay.
+    pub fn pause(&self, partitions: Vec<u32>) {
+        let _ = self.orders.send(Order::Pause(partitions));
+    }
+
+    /// Continue to read partitions; without any, all of them.
+    pub fn resume(&self, partitions: Vec<u32>) {
+        let _ = self.orders.send(Order::Resume(partitions));
     }
 
     /// Ask for the position of a partition; `None` if the consumer does not read it.
@@ -289,9 +295,8 @@ impl Task {
                 }
                 promise.fulfil(epoch.is_some());
             }
-            Order::Pause(partitions, is_paused) => {
-                self.consumer.set_paused(&partitions, is_paused);
-            }
+            Order::Pause(partitions) => self.consumer.pause(&partitions),
+            Order::Resume(partitions) => self.consumer.resume(&partitions),
             Order::Position(partition, promise) => {
                 // Messages that were read ahead are still to come.
                 let ahead = lock(&self.ready).items.iter().find_map(|item| match item {
@@ -370,7 +375,7 @@ impl Task {
                 Order::Seek(_, _, promise) => promise.fulfil(false),
                 Order::Position(_, promise) => promise.fulfil(None),
                 Order::Leave(promise) => promise.fulfil(()),
-                Order::Taken(_) | Order::Processed(..) | Order::Pause(..) => {}
+                Order::Taken(_) | Order::Processed(..) | Order::Pause(_) | Order::Resume(_) => {}
             }
         }
     }

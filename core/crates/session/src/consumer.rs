@@ -10,7 +10,7 @@ mod partition;
 mod reading;
 mod settings;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use headrace_wire::command::GroupPath;
@@ -48,6 +48,9 @@ pub struct Consumer<C> {
     /// Number of the watch session's present connection; `None` while there is none.
     watch: Option<u64>,
     partitions: BTreeMap<u32, Partition>,
+    /// Partitions that the caller has paused. A pause outlasts a lost connection, and ends when another member has the
+    /// partition after the first answer of the next one.
+    paused: BTreeSet<u32>,
     /// Offset after the last processed message, by partition, of partitions that were owned. It outlives the ownership
     /// until another position is known.
     processed: BTreeMap<u32, u64>,
@@ -81,6 +84,7 @@ impl<C> Consumer<C> {
             generation: 0,
             watch: None,
             partitions: BTreeMap::new(),
+            paused: BTreeSet::new(),
             processed: BTreeMap::new(),
             logs: BTreeMap::new(),
             epochs: 0,
@@ -204,12 +208,23 @@ impl<C> Consumer<C> {
         waits.then_some(self.heartbeat_at)
     }
 
-    /// Stop or continue to read partitions; batches that were handed out stay.
-    pub fn set_paused(&mut self, partitions: &[u32], is_paused: bool) {
+    /// Stop to read partitions; batches that were handed out stay. Partitions of others are ignored, unless the consumer
+    /// is about to get its partitions again.
+    pub fn pause(&mut self, partitions: &[u32]) {
         for id in partitions {
-            if let Some(partition) = self.partitions.get_mut(id) {
-                partition.is_paused = is_paused;
+            if self.phase != Phase::Reading || self.partitions.contains_key(id) {
+                self.paused.insert(*id);
             }
+        }
+    }
+
+    /// Continue to read partitions; without any, all of them.
+    pub fn resume(&mut self, partitions: &[u32]) {
+        if partitions.is_empty() {
+            self.paused.clear();
+        }
+        for id in partitions {
+            self.paused.remove(id);
         }
         self.read_more();
     }

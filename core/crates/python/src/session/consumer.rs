@@ -139,8 +139,13 @@ impl Consumer {
         Ok(Pending::new(self.handle()?.seek(partition, start)))
     }
 
-    fn set_paused(&self, partitions: Vec<u32>, is_paused: bool) -> PyResult<()> {
-        self.handle()?.set_paused(partitions, is_paused);
+    fn pause(&self, partitions: Vec<u32>) -> PyResult<()> {
+        self.handle()?.pause(partitions);
+        Ok(())
+    }
+
+    fn resume(&self, partitions: Vec<u32>) -> PyResult<()> {
+        self.handle()?.resume(partitions);
         Ok(())
     }
 

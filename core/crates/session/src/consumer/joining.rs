@@ -160,6 +160,7 @@ impl<C> Consumer<C> {
         let gone = self.partitions.keys().copied();
         let gone: Vec<_> = gone.filter(|id| !ids.contains(id)).collect();
         self.drop_partitions(&gone);
+        self.paused.retain(|id| ids.contains(id));
         let added = ids.iter().copied();
         let added: Vec<_> = added
             .filter(|id| !self.partitions.contains_key(id))
@@ -171,7 +172,8 @@ impl<C> Consumer<C> {
 
     /// Adopt the partitions that the server reports for this member.
     fn apply(&mut self, found: &MemberAnswer, now: Duration) {
-        if self.phase == Phase::Joining {
+        let was_reading = self.phase == Phase::Reading;
+        if !was_reading {
             self.heartbeat_at = now + self.config.heartbeat;
         }
         self.phase = Phase::Reading;
@@ -202,6 +204,9 @@ impl<C> Consumer<C> {
             self.item(Item::Revoked(moved));
         }
         self.drop_partitions(&gone);
+        if was_reading {
+            self.paused.retain(is_owned);
+        }
         let mut kept = Vec::new();
         for owned in &found.partitions {
             if let Some(partition) = self.partitions.get_mut(&owned.partition_id) {

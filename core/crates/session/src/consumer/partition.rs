@@ -39,7 +39,6 @@ pub(super) struct Partition {
     pub(super) is_reading: bool,
     /// State that was known when the read in flight began.
     read_at: Option<Watched>,
-    pub(super) is_paused: bool,
     /// True while its node is away, or does not know yet that the member owns it: it is tried at the next heartbeat, or when
     /// it has changed.
     is_blocked: bool,
@@ -82,7 +81,6 @@ impl Partition {
             is_querying: false,
             is_reading: false,
             read_at: None,
-            is_paused: false,
             is_blocked: false,
             is_exhausted: false,
             is_leaving: false,
@@ -211,7 +209,7 @@ impl Partition {
     pub(super) fn strategy(&self) -> Option<PollingStrategy> {
         let watched = self.watched?;
         let is_hindered = self.is_reading || self.is_blocked || self.is_exhausted;
-        if is_hindered || self.is_paused || self.is_leaving {
+        if is_hindered || self.is_leaving {
             return None;
         }
         let has_messages = watched.next_offset > watched.first_offset;

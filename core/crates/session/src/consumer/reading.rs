@@ -143,7 +143,9 @@ impl<C> Consumer<C> {
         {
             let after = self.partitions.range(self.last_read.saturating_add(1)..);
             let before = self.partitions.range(..=self.last_read);
-            let mut turns = after.chain(before);
+            let mut turns = after
+                .chain(before)
+                .filter(|(id, _)| !self.paused.contains(id));
             let found = turns
                 .find_map(|(id, partition)| Some((*id, partition.epoch, partition.strategy()?)));
             let Some((id, epoch, strategy)) = found else {

@@ -28,13 +28,54 @@ fn partitions_with_messages_take_turns_while_there_is_room() {
 #[test]
 fn paused_partitions_are_not_read() {
     let mut bench = Bench::alone(&[0, 1], Start::First);
-    bench.consumer.set_paused(&[0, 7], true);
+    bench.consumer.pause(&[0, 7]);
     bench.report(0, 5);
     bench.report(1, 5);
     assert_eq!(bench.asked(), ["read 1 First"]);
-    bench.consumer.set_paused(&[0], false);
+    bench.consumer.resume(&[0]);
     bench.collect();
     assert_eq!(bench.asked(), ["read 1 First", "read 0 First"]);
+}
+
+#[test]
+fn a_pause_outlasts_a_lost_connection() {
+    let mut bench = Bench::member(&[0, 1]);
+    bench.consumer.pause(&[0]);
+    bench.lose();
+    // The caller has not taken the loss yet.
+    bench.consumer.pause(&[1]);
+    bench.open(2);
+    bench.answer("join", Ok(Bytes::new()));
+    bench.assign(&[0, 1, 2], &[]);
+    for partition in 0..3 {
+        bench.answer(&format!("offset {partition}"), Ok(Bytes::new()));
+        bench.report(partition, 5);
+    }
+    bench.answer("read 2 First", Ok(messages(2, 0..5)));
+    assert!(bench.asked.is_empty());
+    bench.consumer.resume(&[]);
+    bench.collect();
+    assert_eq!(bench.asked(), ["read 0 First", "read 1 First"]);
+}
+
+#[test]
+fn a_pause_ends_when_another_member_gets_the_partition() {
+    let mut bench = Bench::member(&[0, 1]);
+    bench.consumer.pause(&[0, 1]);
+    bench.lose();
+    bench.open(2);
+    bench.answer("join", Ok(Bytes::new()));
+    // The server may not have noticed yet that the member of the first connection is gone.
+    bench.assign(&[], &[]);
+    bench.pass();
+    bench.assign(&[1], &[]);
+    bench.answer("offset 1", Ok(Bytes::new()));
+    bench.pass();
+    bench.assign(&[0, 1], &[]);
+    bench.answer("offset 0", Ok(Bytes::new()));
+    bench.report(0, 5);
+    bench.report(1, 5);
+    assert_eq!(bench.asked(), ["read 0 First"]);
 }
 
 #[test]
