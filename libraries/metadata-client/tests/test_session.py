@@ -124,6 +124,22 @@ async def test_a_pool_has_several_commands_in_flight_and_no_more_than_it_may():
     assert replica.closed == 3
 
 
+async def test_a_command_does_not_wait_for_its_turn_for_ever():
+    replica = Slow()
+    pool = SessionPool(connections(replica), sessions_max=1, timeout_seconds=0.2)
+    first = asyncio.create_task(pool.propose(create_stream("first")))
+    while replica.asked < 1:
+        await asyncio.sleep(0)
+    others = [asyncio.create_task(pool.propose(create_stream(str(number)))) for number in range(3)]
+    refused = await asyncio.gather(*others, return_exceptions=True)
+    assert replica.asked == 1
+    assert {type(refusal) for refusal in refused} == {CommandNotTakenError}
+    replica.gate.set()
+    await first
+    await pool.propose(create_stream("next"))
+    assert replica.asked == 2
+
+
 async def test_a_session_in_doubt_does_not_stop_a_pool():
     replica = Scripted(*[fails(grpc.StatusCode.UNAVAILABLE)] * 100_000)
     pool = SessionPool(connections(replica), sessions_max=1, timeout_seconds=0.1)

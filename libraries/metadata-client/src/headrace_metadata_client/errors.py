@@ -50,7 +50,7 @@ class CommandNotTakenError(MetadataClientError):
 class OutcomeUnknownError(MetadataClientError):
     """The command may or may not be applied: no replica has reported its outcome in time."""
 
-    code = Status.DISCONNECTED
+    code = Status.OUTCOME_UNKNOWN
 
 
 class SessionEndedError(OutcomeUnknownError):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from headrace_metadata_client.connecting import Connections
+from headrace_metadata_client.errors import CommandNotTakenError
 from headrace_metadata_client.session import Session
 from headrace_proto.metadata.v1 import Command, ProposeResponse
 
@@ -32,7 +33,7 @@ class SessionPool:
             connections: Connections to all replicas.
             sessions_max: Maximum number of commands in flight.
             attempt_seconds: Time without an answer after which another replica is asked.
-            timeout_seconds: Timeout of each command, over all replicas, without its time in the queue.
+            timeout_seconds: Timeout of each command, over all replicas. It may wait as long for its turn before.
         """
         self._connections = connections
         self._attempt_seconds = attempt_seconds
@@ -49,12 +50,19 @@ class SessionPool:
 
     async def propose(self, command: Command) -> ProposeResponse:
         """Apply a command once. Raises the errors of `Session.propose`."""
-        async with self._turns:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise CommandNotTakenError("the command was not sent in time: others before it have no answer") from None
+        try:
             session = self._idle.pop() if self._idle else self._another()
             try:
                 return await session.propose(command, timeout_seconds=self._timeout_seconds)
             finally:
                 self._idle.append(session)
+        finally:
+            self._turns.release()
 
     async def close(self) -> None:
         """Close the sessions on the replicas."""
