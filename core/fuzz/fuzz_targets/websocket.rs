@@ -3,7 +3,7 @@
 #![no_main]
 
 use headrace_websocket::{
-    CONTROL_FRAME_BYTES_MAX, Decoder, Item, Limits, Role, Step, read_request,
+    CONTROL_FRAME_BYTES_MAX, Decoder, Item, Limits, Origins, Role, Step, read_request,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&piece_bytes, stream)) = bytes.split_first() else {
         return;
     };
-    let _ = read_request(stream);
+    let _ = read_request(stream, &Origins::default());
     for role in [Role::Server, Role::Client] {
         // The result does not depend on how the input is split.
         let whole = listen(role, stream, stream.len());

@@ -71,6 +71,7 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
         websocket_frame_size_max=Size.parse("1 MiB"),
         websocket_message_size_max=Size.parse("2 MiB"),
         websocket_handshake_timeout=Duration.parse("3 s"),
+        websocket_allowed_origins=("https://shop.example",),
         encrypted={"quic": Address.parse("127.0.0.1:8080")},
         connections_max=100,
         request_size_max=Size.parse("1 MiB"),
@@ -92,5 +93,6 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
     assert document["websocket_frame_bytes_max"] == 2**20
     assert document["websocket_message_bytes_max"] == 2**21
     assert document["websocket_handshake_timeout_micros"] == 3_000_000
+    assert document["websocket_allowed_origins"] == ["https://shop.example"]
     assert document["send_payload_bytes_max"] == 2**20
     assert (document["wait_micros_max"], document["waited_partitions_max"]) == (60_000_000, 1000)

@@ -44,6 +44,8 @@ pub struct NodeConfig {
     pub websocket_message_bytes_max: u64,
     /// Time within which a WebSocket client must request the upgrade before it is disconnected.
     pub websocket_handshake_timeout_micros: u64,
+    /// Origins of the pages that may connect over WebSocket; any, if the first is `*`.
+    pub websocket_allowed_origins: Vec<String>,
     /// Address of the binary protocol that is advertised to clients; `None`: the address of the listener.
     pub tcp_advertised_address: Option<SocketAddr>,
     /// CPU allocation: `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
@@ -144,6 +146,7 @@ impl Default for NodeConfig {
             websocket_frame_bytes_max: websocket.limits.frame_bytes_max,
             websocket_message_bytes_max: websocket.limits.message_bytes_max,
             websocket_handshake_timeout_micros: websocket.handshake_timeout_micros,
+            websocket_allowed_origins: Vec::new(),
             tcp_advertised_address: None,
             cpu_allocation: "all".into(),
             driver: "auto".into(),

@@ -20,7 +20,7 @@ use headrace_shard::{
     ClientRegistry, ClusterView, Framing, Hosting, MESSAGES_HEAD_BYTES_MAX, Memory, NodeView,
     RetentionConfig, ShardConfig, TraceRecord, WebSocketConfig,
 };
-use headrace_websocket::Limits;
+use headrace_websocket::{Limits, Origins};
 
 use crate::{
     bridge::{ControlBridge, ControlRequest},
@@ -383,6 +383,7 @@ impl Node {
                     message_bytes_max: config.websocket_message_bytes_max,
                 },
                 handshake_timeout_micros: config.websocket_handshake_timeout_micros,
+                origins: Arc::new(Origins::new(&config.websocket_allowed_origins)),
                 ..WebSocketConfig::default()
             },
             heartbeat_interval_micros: (config.heartbeat_interval_micros > 0)

@@ -5,7 +5,7 @@ use std::{num::NonZeroU16, sync::Arc};
 use headrace_model::ShardId;
 use headrace_partition::PartitionConfig;
 use headrace_ticket::Key;
-use headrace_websocket::Limits;
+use headrace_websocket::{Limits, Origins};
 
 use crate::routing::links::LinksConfig;
 
@@ -86,7 +86,7 @@ impl Default for RetentionConfig {
 }
 
 /// Limits and deadlines for WebSocket clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSocketConfig {
     /// Limits on frames and messages; exceeding them closes the connection. Requests may be larger, as they may span
     /// messages.
@@ -95,6 +95,8 @@ pub struct WebSocketConfig {
     pub handshake_bytes_max: usize,
     /// Time after which a connection without an upgrade request is closed.
     pub handshake_timeout_micros: u64,
+    /// Pages that may connect.
+    pub origins: Arc<Origins>,
 }
 
 impl Default for WebSocketConfig {
@@ -108,6 +110,7 @@ impl Default for WebSocketConfig {
             // request.
             handshake_bytes_max: 7 << 10,
             handshake_timeout_micros: 10_000_000,
+            origins: Arc::default(),
         }
     }
 }

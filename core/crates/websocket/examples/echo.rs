@@ -11,8 +11,8 @@ use std::{
 };
 
 use headrace_websocket::{
-    Decoder, Item, Limits, Opcode, ProtocolError, Role, Step, close_payload, encode_control,
-    encode_header, read_request, refusal, response,
+    Decoder, Item, Limits, Opcode, Origins, ProtocolError, Role, Step, close_payload,
+    encode_control, encode_header, read_request, refusal, response,
 };
 
 const LIMITS: Limits = Limits {
@@ -80,7 +80,7 @@ impl Peer {
 
     fn upgrade(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         loop {
-            match read_request(&self.received) {
+            match read_request(&self.received, &Origins::default()) {
                 Ok(Some(upgrade)) => {
                     self.received.drain(..upgrade.consumed);
                     stream.write_all(&response(&upgrade))?;

@@ -19,6 +19,37 @@ pub struct Upgrade {
     pub consumed: usize,
 }
 
+/// Pages whose scripts may connect. A browser names the origin of the page; other programs name none, and may connect.
+///
+/// The same-origin policy of browsers does not cover WebSocket: without this check any page could use the server of its
+/// visitor's machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origins {
+    any: bool,
+    allowed: Vec<String>,
+}
+
+impl Origins {
+    /// Allow these origins, such as `https://shop.example`; any, if the first is `*`.
+    pub fn new(allowed: &[String]) -> Self {
+        Self {
+            any: allowed.first().is_some_and(|first| first == "*"),
+            allowed: (allowed.iter())
+                .map(|origin| origin.trim_end_matches('/').to_owned())
+                .collect(),
+        }
+    }
+
+    fn allow<'a>(&self, mut named: impl Iterator<Item = &'a [u8]>) -> bool {
+        let Some(origin) = named.next() else {
+            return true;
+        };
+        let is_allowed =
+            |allowed: &String| origin.trim_ascii().eq_ignore_ascii_case(allowed.as_bytes());
+        self.any || (named.next().is_none() && self.allowed.iter().any(is_allowed))
+    }
+}
+
 /// Reason why an upgrade is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -40,6 +71,9 @@ pub enum Refused {
     /// The key is missing or does not have 16 bytes.
     #[error("the header Sec-WebSocket-Key is missing or is not a key")]
     Key,
+    /// A browser asks for a page that may not connect.
+    #[error("pages of this origin may not connect: see websocket.allowed_origins")]
+    Origin,
     /// The request announces a body.
     #[error("a request for an upgrade has no body")]
     Body,
@@ -58,6 +92,7 @@ impl Refused {
     fn status(self) -> &'static str {
         match self {
             Self::NotHttp | Self::Key | Self::Body => "400 Bad Request",
+            Self::Origin => "403 Forbidden",
             Self::OldHttp => "505 HTTP Version Not Supported",
             Self::NotGet => "405 Method Not Allowed",
             Self::NotUpgrade | Self::Version => "426 Upgrade Required",
@@ -84,7 +119,7 @@ impl Refused {
 ///
 /// # Errors
 /// The request is not a valid upgrade request.
-pub fn read_request(bytes: &[u8]) -> Result<Option<Upgrade>, Refused> {
+pub fn read_request(bytes: &[u8], origins: &Origins) -> Result<Option<Upgrade>, Refused> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let consumed = match request.parse(bytes) {
@@ -112,6 +147,9 @@ pub fn read_request(bytes: &[u8]) -> Result<Option<Upgrade>, Refused> {
         .any(|length| length.trim_ascii() != b"0");
     if has_body || fields.all("transfer-encoding").next().is_some() {
         return Err(Refused::Body);
+    }
+    if !origins.allow(fields.all("origin")) {
+        return Err(Refused::Origin);
     }
     let key = fields.only("sec-websocket-key").ok_or(Refused::Key)?;
     let mut decoded = [0; KEY_BYTES + 2];

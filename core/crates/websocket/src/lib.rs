@@ -16,7 +16,7 @@ pub use frame::{
     close_payload, encode_control, encode_header,
 };
 pub use handshake::{
-    BadResponse, Refused, Upgrade, accept_key, check_response, read_request, refusal, request,
-    response,
+    BadResponse, Origins, Refused, Upgrade, accept_key, check_response, read_request, refusal,
+    request, response,
 };
 pub use mask::{apply_mask, mask_into};

@@ -104,6 +104,8 @@ class Front:
     """Maximum size of one message from a client; a larger one closes its connection."""
     websocket_handshake_timeout: Duration
     """Time after which a client that has not requested the upgrade is disconnected."""
+    websocket_allowed_origins: Sequence[str] = ()
+    """Origins of the pages that may connect over WebSocket; any, if the first is `*`."""
     encrypted: Mapping[str, Address]
     """Addresses of the encrypted listeners, by transport (`tcp`, `websocket`, `quic`), which accept clients in place of
     the node's own.
@@ -168,6 +170,7 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "websocket_frame_bytes_max": front.websocket_frame_size_max.bytes,
             "websocket_message_bytes_max": front.websocket_message_size_max.bytes,
             "websocket_handshake_timeout_micros": front.websocket_handshake_timeout.micros,
+            "websocket_allowed_origins": list(front.websocket_allowed_origins),
             "tcp_advertised_address": str(advertised) if advertised is not None else None,
             "websocket_port": encrypted["websocket"].port if "websocket" in encrypted else 0,
             "quic_port": encrypted["quic"].port if "quic" in encrypted else 0,

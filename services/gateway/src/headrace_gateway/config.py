@@ -102,6 +102,10 @@ class WebsocketConfig(Section):
         "10 s"
     )
     """Time within which a client has to request the upgrade to WebSocket; a slower client is disconnected."""
+    allowed_origins: tuple[str, ...] = ()
+    """Origins whose pages may connect, such as `https://shop.example`; `*` first in the list allows any. Programs other
+    than browsers send no origin, and may connect.
+    """
     tls: TlsConfig = TlsConfig()
 
 

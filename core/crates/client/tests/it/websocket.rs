@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
 use headrace_websocket::{
-    Decoder, Item, Limits, Opcode, Role, Step, encode_control, encode_header, read_request,
-    response,
+    Decoder, Item, Limits, Opcode, Origins, Role, Step, encode_control, encode_header,
+    read_request, response,
 };
 
 use crate::support::listen;
@@ -38,7 +38,7 @@ pub fn listener(server: SocketAddr, cut: Cut) -> SocketAddr {
 fn serve(mut outside: TcpStream, mut inside: TcpStream, cut: Cut) {
     let mut received = Vec::new();
     let upgrade = loop {
-        match read_request(&received).expect("an upgrade") {
+        match read_request(&received, &Origins::default()).expect("an upgrade") {
             Some(upgrade) => break upgrade,
             None => receive(&mut outside, &mut received),
         }

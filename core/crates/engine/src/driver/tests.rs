@@ -8,7 +8,8 @@ use headrace_session::{
     Repeat, SendFailure, Start,
 };
 use headrace_websocket::{
-    Decoder, Item as DecodedItem, Limits, Opcode, Role, Step, encode_header, read_request, response,
+    Decoder, Item as DecodedItem, Limits, Opcode, Origins, Role, Step, encode_header, read_request,
+    response,
 };
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 use headrace_wire::response::{Appended, Capabilities, WatchedPartition, encode_list};
@@ -275,7 +276,8 @@ impl Socket {
             let mut byte = [0];
             stream.read_exact(&mut byte).expect("a request");
             request.push(byte[0]);
-            if let Some(upgrade) = read_request(&request).expect("an upgrade") {
+            if let Some(upgrade) = read_request(&request, &Origins::default()).expect("an upgrade")
+            {
                 break upgrade;
             }
         };

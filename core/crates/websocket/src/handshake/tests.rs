@@ -7,13 +7,13 @@ const REQUEST: &str = "GET / HTTP/1.1\r\nHost: server.example.com\r\nUpgrade: we
 
 fn changed(from: &str, to: &str) -> Result<Option<Upgrade>, Refused> {
     assert!(REQUEST.contains(from), "{from}");
-    read_request(REQUEST.replace(from, to).as_bytes())
+    read_request(REQUEST.replace(from, to).as_bytes(), &Origins::default())
 }
 
 /// The example of RFC 6455, section 1.3.
 #[test]
 fn the_example_of_the_standard() {
-    let upgrade = read_request(REQUEST.as_bytes())
+    let upgrade = read_request(REQUEST.as_bytes(), &Origins::default())
         .expect("valid")
         .expect("whole");
     assert_eq!(upgrade.accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -28,7 +28,10 @@ fn the_example_of_the_standard() {
 #[test]
 fn a_request_in_parts_is_waited_for() {
     for end in 0..REQUEST.len() {
-        assert_eq!(read_request(&REQUEST.as_bytes()[..end]), Ok(None));
+        assert_eq!(
+            read_request(&REQUEST.as_bytes()[..end], &Origins::default()),
+            Ok(None)
+        );
     }
 }
 
@@ -39,10 +42,7 @@ fn requests_of_other_clients_are_accepted() {
     for (from, to) in [
         ("GET / ", "GET /any/path?query=1 "),
         ("server.example.com", "[::1]:8092"),
-        (
-            "Connection: Upgrade",
-            "Connection: keep-alive,\tUPGRADE\r\nOrigin: null",
-        ),
+        ("Connection: Upgrade", "Connection: keep-alive,\tUPGRADE"),
         (
             "Connection: Upgrade",
             "connection: keep-alive\r\nCONNECTION: upgrade",
@@ -112,7 +112,9 @@ fn non_upgrade_requests_are_refused() {
 #[test]
 fn client_requires_a_valid_accept_key() {
     let (request, accept) = request("localhost:8092", "/", [7; 16]);
-    let upgrade = read_request(&request).expect("valid").expect("whole");
+    let upgrade = read_request(&request, &Origins::default())
+        .expect("valid")
+        .expect("whole");
     assert_eq!(upgrade.accept, accept);
     let good = String::from_utf8(response(&upgrade)).expect("text");
     assert_eq!(
@@ -139,7 +141,7 @@ fn client_requires_a_valid_accept_key() {
 proptest! {
     #[test]
     fn nothing_that_arrives_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = read_request(&bytes);
+        let _ = read_request(&bytes, &Origins::default());
         let _ = check_response(&bytes, "");
     }
 
@@ -147,6 +149,38 @@ proptest! {
     fn a_damaged_request_never_makes_it_panic(at in 0..REQUEST.len(), byte in any::<u8>()) {
         let mut bytes = REQUEST.as_bytes().to_vec();
         bytes[at] = byte;
-        let _ = read_request(&bytes);
+        let _ = read_request(&bytes, &Origins::default());
     }
+}
+
+/// GW-2: a page in a browser is refused unless its origin is allowed; its address may be that of this server, because a
+/// name of the page's own may resolve to it.
+#[test]
+fn pages_may_connect_if_their_origin_is_allowed() {
+    let listed = [
+        "https://Shop.example/".to_owned(),
+        "http://localhost:5173".to_owned(),
+    ];
+    let any = Origins::new(&["*".to_owned()]);
+    for (named, is_listed) in [
+        ("", true),
+        ("Origin: https://shop.example\r\n", true),
+        ("Origin: http://localhost:5173\r\n", true),
+        ("Origin: http://shop.example\r\n", false),
+        ("Origin: http://server.example.com\r\n", false),
+        ("Origin: null\r\n", false),
+        (
+            "origin: https://shop.example\r\nOrigin: https://evil.example\r\n",
+            false,
+        ),
+    ] {
+        let request = REQUEST.replace("Host", &format!("{named}Host"));
+        let found = read_request(request.as_bytes(), &Origins::new(&listed));
+        assert_eq!(found.is_ok(), is_listed, "{named}");
+        let found = read_request(request.as_bytes(), &Origins::default());
+        assert_eq!(found.is_ok(), named.is_empty(), "{named}");
+        assert!(read_request(request.as_bytes(), &any).is_ok(), "{named}");
+    }
+    let refused = refusal(Refused::Origin);
+    assert!(refused.starts_with(b"HTTP/1.1 403 Forbidden\r\n"));
 }

@@ -67,6 +67,7 @@ class Listeners(Generic[ConfigT, NativeT]):
             websocket_frame_size_max=config.websocket.max_frame_size,
             websocket_message_size_max=config.websocket.max_message_size,
             websocket_handshake_timeout=config.websocket.handshake_timeout,
+            websocket_allowed_origins=config.websocket.allowed_origins,
             encrypted=encrypted,
             connections_max=config.tcp.max_connections,
             login_timeout=config.tcp.login_timeout,

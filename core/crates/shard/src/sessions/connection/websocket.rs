@@ -4,10 +4,11 @@
 //! client's requests are one stream of bytes, however it is divided into messages. A response is one message.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 use headrace_buffer::Slice;
 use headrace_websocket::{
-    CloseCode, Decoder, Item, Kind, Limits, Opcode, Refused, Role, Step, close_payload,
+    CloseCode, Decoder, Item, Kind, Limits, Opcode, Origins, Refused, Role, Step, close_payload,
     encode_control, encode_header, read_request, refusal, response,
 };
 use headrace_wire::{Status, frame::ResponseHeader};
@@ -20,7 +21,10 @@ pub(crate) const WAITING_BYTES_MAX: usize = headrace_websocket::CONTROL_FRAME_BY
 #[derive(Debug)]
 enum Phase {
     /// The upgrade request has not arrived completely.
-    Handshake { bytes_max: usize },
+    Handshake {
+        bytes_max: usize,
+        origins: Arc<Origins>,
+    },
     /// The upgrade is complete: frames are decoded.
     Open(Decoder),
     /// The WebSocket has ended: nothing more is read.
@@ -43,6 +47,7 @@ impl WebSocket {
         Self {
             phase: Phase::Handshake {
                 bytes_max: config.handshake_bytes_max,
+                origins: Arc::clone(&config.origins),
             },
             limits: config.limits,
             replies: Vec::new(),
@@ -111,7 +116,7 @@ impl WebSocket {
             let bytes = &mut buffer[waiting.clone()];
             let (item, consumed) = match &mut self.phase {
                 Phase::Over => return (plain, waiting.end..waiting.end),
-                Phase::Handshake { bytes_max } => match read_request(bytes) {
+                Phase::Handshake { bytes_max, origins } => match read_request(bytes, origins) {
                     Ok(Some(upgrade)) if upgrade.consumed <= *bytes_max => {
                         self.replies.extend(response(&upgrade));
                         waiting.start += upgrade.consumed;
