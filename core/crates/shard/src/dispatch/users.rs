@@ -178,6 +178,13 @@ impl Context<'_> {
         if user.id == UserId::ROOT && (is_roots_own || status == Some(UserStatus::Inactive)) {
             return Err(Status::UNAUTHORIZED);
         }
+        // Certificates are of the user with their name: a name that is free again would be another user's way to the
+        // rights of this one.
+        let is_renamed = user.id != self.user
+            && (request.username).is_some_and(|name| name != user.username.as_ref());
+        if is_renamed && !may_grant(self.catalog, self.user, None, user.permissions.as_ref()) {
+            return Err(Status::UNAUTHORIZED);
+        }
         Ok(self.propose(Change::UpdateUser(metadata::UpdateUser {
             user_id: user.id.0,
             username: request.username.map(Into::into),

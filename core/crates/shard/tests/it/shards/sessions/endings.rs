@@ -318,6 +318,12 @@ fn who_manages_users_does_not_become_root() {
         ..Default::default()
     };
     let link = limited(&mut world, 7, manages);
+    let polls = GlobalPermissions {
+        poll_messages: true,
+        ..Default::default()
+    };
+    limited(&mut world, 8, polls);
+    limited(&mut world, 9, GlobalPermissions::default());
     let all = GlobalPermissions {
         manage_users: true,
         manage_servers: true,
@@ -355,6 +361,7 @@ fn who_manages_users_does_not_become_root() {
         create(all),
         status(0, None, Some(2)),
         status(0, Some("toor"), None),
+        status(8, Some("free"), None),
     ] {
         assert_eq!(
             world.ask(link, &refused).status,
@@ -365,6 +372,8 @@ fn who_manages_users_does_not_become_root() {
     for allowed in [
         update(7, manages),
         create(manages),
+        status(8, None, Some(2)),
+        status(9, Some("free"), None),
         status(7, Some("new"), Some(2)),
     ] {
         assert_eq!(world.ask(link, &allowed).status, Status::OK, "{allowed:?}");
