@@ -7,20 +7,25 @@ all. `/metrics` requires the cluster's token for metrics, if there is one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, cast
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace_chassis.errors import ListenError
+from headrace_chassis.http_connections import Connections, Library
 from headrace_chassis.lifecycle import Health
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
 
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _STOP_SECONDS: Final = 1.0
+_CONNECTIONS_MAX: Final = 256
+_FIRST_REQUEST_SECONDS: Final = 10.0
+_IDLE_SECONDS: Final = 75.0
 
 
 @asynccontextmanager
@@ -71,14 +76,32 @@ async def listening(application: web.Application, address: Address, *, advice: s
     Raises:
         ListenError: The address cannot be bound.
     """
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_STOP_SECONDS)
+
+    @web.middleware
+    async def note(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        connections.has_asked(request.transport)
+        return await handler(request)
+
+    application.middlewares.insert(0, note)
+    runner = web.AppRunner(
+        application, access_log=None, shutdown_timeout=_STOP_SECONDS, keepalive_timeout=_IDLE_SECONDS
+    )
     await runner.setup()
+    connections = Connections(
+        cast("Library", runner.server),
+        count_max=_CONNECTIONS_MAX,
+        first_request_seconds=_FIRST_REQUEST_SECONDS,
+        limit=f"connections of {address}",
+    )
     try:
         try:
-            await web.TCPSite(runner, str(address.ip), address.port).start()
+            server = await asyncio.get_running_loop().create_server(connections, str(address.ip), address.port)
         except OSError as error:
             raise ListenError(f"HTTP cannot be served on {address}: {error.strerror}{advice}") from error
-        yield address.with_port(runner.addresses[0][1])
+        try:
+            yield address.with_port(server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
     finally:
         await runner.cleanup()
 

@@ -17,13 +17,13 @@ from prometheus_client.registry import Collector
 
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import CertificateError, ListenError
+from headrace_chassis.http_connections import Connections
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import NONE, Proxies
 from headrace_gateway.access.tokens import Tokens
 from headrace_gateway.audit.metrics import TrailCollector
 from headrace_gateway.connectors.client import ConnectorsClient
 from headrace_gateway.console import Console
-from headrace_gateway.http.admission.connections import Connections
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.application import Application, early_refusal
 from headrace_gateway.http.call import HttpServices
@@ -206,6 +206,7 @@ async def _accepting(
         library,
         count_max=config.max_connections,
         first_request_seconds=config.first_request_timeout.seconds,
+        limit="http.max_connections",
     )
     application.on_request = lambda request: connections.has_asked(request.transport)
     server = await loop.create_server(

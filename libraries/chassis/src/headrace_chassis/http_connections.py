@@ -1,4 +1,4 @@
-"""Connections of the HTTP API: limit of their number, and timeout of the first request.
+"""Connections of an HTTP server: limit of their number, and timeout of the first request.
 
 The library closes a connection that is idle after a request, but waits forever for the first one; an unauthenticated
 client could hold any number of connections by sending a request head byte by byte, or nothing at all.
@@ -23,16 +23,18 @@ Library = Callable[[], asyncio.Protocol]
 class Connections:
     """All open connections."""
 
-    def __init__(self, library: Library, *, count_max: int, first_request_seconds: float) -> None:
+    def __init__(self, library: Library, *, count_max: int, first_request_seconds: float, limit: str) -> None:
         """Set the limits.
 
         Args:
             library: Factory of the protocol object that serves a connection.
             count_max: Maximum number of open connections; a further one is closed at once.
             first_request_seconds: Time within which the head of the first request has to arrive.
+            limit: Name of the maximum in the log.
         """
         self._library = library
         self._count_max = count_max
+        self._limit = limit
         self._first_request_seconds = first_request_seconds
         self._waiting: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
         self._count = 0
@@ -72,7 +74,7 @@ class Connections:
         self._refused += 1
         now = asyncio.get_running_loop().time()
         if now - self._logged_at >= _LOG_SECONDS:
-            _log.warning("http.max_connections = %d are open: %d refused", self._count_max, self._refused)
+            _log.warning("%s = %d are open: %d refused", self._limit, self._count_max, self._refused)
             self._logged_at, self._refused = now, 0
 
 
