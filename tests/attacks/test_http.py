@@ -135,8 +135,18 @@ def test_metrics_name_nothing_to_unauthenticated_clients(shared_server: ServerPr
         shared_server, "POST", "/users/login", json.dumps({"username": "iggy", "password": "iggy"}).encode(), JSON
     )
     token = json.loads(identity)["access_token"]["token"]
-    _, _, body = answer(shared_server, "GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+    logged_in = {"Authorization": f"Bearer {token}"}
+    _, _, body = answer(shared_server, "GET", "/metrics", headers=logged_in)
     assert b"secret-group" in body
+    # An access token opens the metrics, and nothing else.
+    made = json.dumps({"name": "collector", "expiry": 0}).encode()
+    _, _, body = answer(shared_server, "POST", "/personal-access-tokens", made, logged_in | JSON)
+    collector = {"Authorization": f"Bearer {json.loads(body)['token']}"}
+    _, _, body = answer(shared_server, "GET", "/metrics", headers=collector)
+    assert b"secret-group" in body
+    assert answer(shared_server, "GET", "/streams", headers=collector)[0] == 401
+    assert answer(shared_server, "DELETE", "/personal-access-tokens/collector", headers=logged_in)[0] == 204
+    assert answer(shared_server, "GET", "/metrics", headers=collector)[0] == 401
 
 
 def test_malformed_requests_learn_nothing(shared_server: ServerProcess) -> None:

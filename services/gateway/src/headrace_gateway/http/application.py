@@ -146,8 +146,8 @@ class Application:
             async def get_metrics(call: Call[MetricsQuery, Nothing]) -> web.Response:
                 """Metrics for Prometheus.
 
-                Metrics that name streams, topics and consumer groups require a token of a user who may read the server;
-                with `detail=partitions` also by partition.
+                Metrics that name streams, topics and consumer groups require a token of a user who may read the server:
+                a login token, or here also an access token. With `detail=partitions` also by partition.
                 """
                 if call.bearer is not None:
                     await call.ask(core.encode_get_clients())
@@ -254,7 +254,10 @@ class Application:
         try:
             if scheme.lower() != "bearer":
                 raise InvalidToken("there is none")
-            bearer = await self._services.tokens.identify(token.strip())
+            token = token.strip()
+            if is_metrics and token.isascii() and "." not in token:
+                token = await self._login_token_for(token, address)
+            bearer = await self._services.tokens.identify(token)
         except InvalidToken as error:
             self._limit(("address", address))
             if isinstance(error, EndedToken) and (request.method, request.path) == LOGOUT:
@@ -263,6 +266,17 @@ class Application:
         self._limit(("user", bearer.user_id))
         request[_BEARER] = bearer
         request[VERIFY] = self._verification(bearer)
+
+    async def _login_token_for(self, access_token: str, address: str) -> str:
+        """Return a login token for an access token: collectors of metrics cannot exchange one for the other.
+
+        Raises:
+            InvalidToken: There is no such access token, or its owner may not log in.
+        """
+        shown = await self._services.logins.shown(access_token, address)
+        if shown.status != Status.OK or shown.token is None:
+            raise InvalidToken("there is no such access token")
+        return self._services.tokens.issue(shown.token.user_id, None, shown.token).text
 
     def _verification(self, bearer: Bearer) -> Callable[[], None]:
         def verify() -> None:
