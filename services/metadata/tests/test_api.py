@@ -15,6 +15,7 @@ from node_commands import pulse, register
 from transaction_commands import commit
 
 from headrace_chassis.errors import CertificateError, ListenError
+from headrace_chassis.grpc.unauthenticated import PLACES
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings
 from headrace_metadata.expiry_ticker import proposing_the_time
@@ -320,6 +321,31 @@ async def test_without_the_secret_only_health_is_reported():
             health = health_pb2_grpc.HealthStub(channel)
             response = await health.Check(health_pb2.HealthCheckRequest(service="headrace.metadata.v1.Metadata"))
             assert response.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_calls_without_the_secret_hold_nothing_for_long():
+    """A health check is not received as long as its caller likes, nor whatever its size."""
+
+    async def never():
+        await asyncio.Event().wait()
+        yield b""
+
+    async with served(secret=SECRET) as it, aio.insecure_channel(str(it.address)) as channel:
+        await channel.channel_ready()
+        check = channel.stream_stream("/grpc.health.v1.Health/Check")
+        held = [check(never()) for _ in range(PLACES + 8)]
+        # The first ones gave their places to others.
+        for call in held[:8]:
+            assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+        request = health_pb2.HealthCheckRequest(service="headrace.metadata.v1.Metadata")
+        assert (await health_pb2_grpc.HealthStub(channel).Check(request)).status == (
+            health_pb2.HealthCheckResponse.SERVING
+        )
+        large = health_pb2.HealthCheckRequest(service="x" * 100_000)
+        call = health_pb2_grpc.HealthStub(channel).Check(large)
+        assert (await refused(call)).code() is grpc.StatusCode.INVALID_ARGUMENT
+        for call in held:
+            call.cancel()
 
 
 async def test_health_follows_the_role():

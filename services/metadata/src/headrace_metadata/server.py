@@ -24,12 +24,25 @@ from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_Me
 from headrace_settings import Address
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
-# Each gateway and each node has a few calls at a time.
+# Each gateway and each node has one connection, with a few calls at a time.
 _CALLS_MAX: Final = 16_384
+_CONNECTIONS_MAX: Final = 4096
+_STREAMS_MAX: Final = 1024
+_HANDSHAKE_MS: Final = 10_000
+_IDLE_MS: Final = 300_000
+_LOOKAHEAD_BYTES: Final = 1024 * 1024
 _OPTIONS: Final[Sequence[tuple[str, Any]]] = (
     # A whole catalog is one message.
     ("grpc.max_send_message_length", 256 * 1024 * 1024),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    ("grpc.max_allowed_incoming_connections", _CONNECTIONS_MAX),
+    ("grpc.max_concurrent_streams", _STREAMS_MAX),
+    ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+    ("grpc.max_connection_idle_ms", _IDLE_MS),
+    # Keep the flow-control window fixed: this bounds what is buffered of a request that is not received, because its
+    # caller has no secret.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
 )
 
 
