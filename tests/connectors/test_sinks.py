@@ -160,9 +160,9 @@ def at_end(client: headrace.Client, connectors: Connectors, proxy: Proxy, topic:
     return topic
 
 
-def written(connectors: Connectors) -> list[int]:
-    """Wait for four messages or more; return all that were written."""
-    until(lambda: connectors.status("a")["records_count"] >= 4)
+def written(connectors: Connectors, count: int = 4) -> list[int]:
+    """Wait for so many messages or more; return all that were written."""
+    until(lambda: connectors.status("a")["records_count"] >= count)
     return sorted(line["payload"] for line in lines(connectors))
 
 
@@ -183,19 +183,19 @@ def test_a_sink_that_began_at_the_end_reads_again_what_it_held(
     assert written(connectors) == list(range(8)), "what is stored is not written again"
 
 
-@pytest.mark.parametrize("is_purged", [False, True])
+@pytest.mark.parametrize(("is_purged", "count"), [(False, 4), (True, 4), (True, 16)])
 def test_a_sink_that_began_at_the_end_reads_what_came_while_it_was_cut_off(
-    client: headrace.Client, connectors: Connectors, proxy: Proxy, at_end: str, *, is_purged: bool
+    client: headrace.Client, connectors: Connectors, proxy: Proxy, at_end: str, *, is_purged: bool, count: int
 ) -> None:
-    """Offsets of a topic that was purged meanwhile are those of other messages."""
+    """Offsets of a topic that was purged meanwhile are those of other messages, also if there are more of them."""
     proxy.accepts = False
     proxy.cut()
     until(lambda: not owned(client, at_end))
     if is_purged:
         client.purge_topic(at_end, "t")
-    send(client, at_end, [b"0", b"1", b"2", b"3"])
+    send(client, at_end, [b"%d" % number for number in range(count)])
     proxy.accepts = True
-    assert written(connectors) == [0, 1, 2, 3]
+    assert written(connectors, count) == list(range(count))
 
 
 def test_a_sink_that_began_at_the_end_reads_all_of_a_partition_that_is_added(

@@ -135,6 +135,41 @@ async def test_partition_ids_are_checked_and_do_not_count_as_failures():
     assert admitted == {}
 
 
+async def test_a_topic_that_has_got_more_partitions_is_looked_up_again():
+    """Once a second at most, as a wrong record would ask the server each time otherwise."""
+    server, clock = Server(partitions=2), Clock()
+    admission = table(server, clock)
+    name = ("s", "t")
+    for partitions, now, is_admitted, lookups in (
+        (2, 0.0, False, 1),
+        (4, 0.5, False, 1),
+        (4, 1.5, True, 2),
+        (4, 9.0, True, 2),
+    ):
+        server.partitions, clock.now = partitions, now
+        admitted, refused = await admission.admit(groups(name, partition=3))
+        assert (bool(admitted), bool(refused)) == (is_admitted, not is_admitted)
+        assert len(server.created) == lookups
+    _, refused = await admission.admit(groups(name, partition=4))
+    assert refused[0].reason == "partition_id_out_of_range"
+    assert len(server.created) == 3
+
+
+async def test_a_topic_that_cannot_be_looked_up_again_fails_its_batch():
+    server, clock = Server(partitions=2), Clock()
+    admission = table(server, clock)
+    name = ("s", "t")
+    await admission.admit(groups(name))
+    clock.now = 2.0
+    server.failures[name] = DeadlineExceeded("late")
+    with pytest.raises(DeadlineExceeded):
+        await admission.admit(groups(name, partition=3))
+    server.failures.clear()
+    server.partitions = 4
+    admitted, _ = await admission.admit(groups(name, partition=3))
+    assert set(admitted) == {name}
+
+
 async def test_an_open_circuit_refuses_one_destination_only():
     clock = Clock()
     admission = table(Server(), clock, breaker={"failure_threshold": 2, "cool_down": "30 s"})

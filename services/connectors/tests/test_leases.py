@@ -64,6 +64,26 @@ def test_a_state_counts_under_the_current_lease_alone():
     assert found.states["a"].state == b"1"
 
 
+def test_a_state_that_comes_late_replaces_no_newer_one():
+    """The writer got no answer for it, and has saved another one under the same lease."""
+    begin = (alive("x"), Claim("x", "a", NO_FENCE))
+    old, new = (Saved("x", "a", 1, "random", b"%d" % number, number) for number in (1, 2))
+    found, effects = ledger(*begin, old, new, old)
+    assert effects[2:] == [True, True, False]
+    assert found.states["a"].state == b"2"
+    found, effects = ledger(*begin, new, old)
+    assert effects[2:] == [True, False]
+    # Numbers are of a lease, and snapshots keep them.
+    again = Ledger()
+    again.restore(decode(encode(found.snapshot())))
+    for one in (found, again):
+        assert not one.apply(4, old)
+        assert one.apply(5, Release("x", "a", 1))
+        assert one.apply(6, Claim("x", "a", 1))
+        assert one.apply(7, Saved("x", "a", 6, "random", b"3", 1))
+        assert one.states["a"].state == b"3"
+
+
 def test_a_member_that_has_renewed_is_not_silent():
     """The entry names a renewal that is not the last one."""
     found, effects = ledger(alive("x"), Claim("x", "a", NO_FENCE), alive("x"), Silence("x", 0))

@@ -116,6 +116,43 @@ async def test_a_commit_that_failed_comes_before_the_next_poll(table, source, wa
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("way", ["delete", "mark"])
+async def test_a_row_that_was_changed_since_it_was_read_is_read_again(table, source, way, restarts):
+    """The row that was stored is the one of before: the other one is neither deleted nor marked."""
+    one = await source(**WAYS[way])
+    state = (await one.poll()).state
+    table.execute("UPDATE rows SET tag = 'new', done = NULL WHERE id = 2")
+    table.execute("DELETE FROM rows WHERE id = 3")
+    table.execute("INSERT INTO rows (id, tag) VALUES (3, 'again')")
+    if restarts:
+        await one.close()
+        one = await source(state, **WAYS[way])
+    else:
+        await one.commit()
+    batch = await one.poll()
+    assert [(record.payload["id"], record.payload["tag"]) for record in batch.records] == [
+        (2, "new"),
+        (3, "again"),
+        (5, "t5"),
+        (6, "t6"),
+    ]
+    assert batch.records[0].payload.keys() == {"id", "at", "done", "tag", "place"}
+    await one.commit()
+    assert left(table) == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("way", ["delete", "mark"])
+async def test_rows_of_a_view_and_of_an_older_state_are_known_by_their_keys(table, source, way):
+    table.execute("CREATE VIEW seen AS SELECT * FROM rows")
+    one = await source(table="public.seen", **WAYS[way])
+    assert ids(await one.poll()) == [1, 2, 3, 4]
+    await one.commit()
+    assert left(table) == list(range(5, 11))
+    await source(encode_state(1, [[5], [6]]), **WAYS[way])
+    assert left(table) == list(range(7, 11))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("way", ["delete", "mark"])
 async def test_a_row_that_comes_again_while_the_source_is_closed_is_read(table, source, way, restarts):
     """Keys of a work queue are used again: the state of a source that has read everything names no rows."""
     one, state = await source(**WAYS[way]), None

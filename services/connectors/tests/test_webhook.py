@@ -51,6 +51,19 @@ async def test_callers_are_answered_when_their_records_are_stored():
         assert (await lines)[1] == {"stored": 2}
 
 
+async def test_a_page_in_a_browser_is_refused_without_credentials():
+    """A form of any page reaches ports of this machine, and so does a name that resolves to it."""
+    page = {"Content-Type": "text/plain", "Origin": "https://elsewhere.example"}
+    async with webhook() as (_, session):
+        status, document, _ = await post(session, b'{"n": 1}', **page)
+        assert (status, document["detail"][:5]) == (403, "pages")
+    async with webhook(token="t") as (source, session):
+        sent = post(session, b'{"n": 1}', **page, Authorization="Bearer t")
+        await source.poll()
+        await source.commit()
+        assert (await sent)[0] == 200
+
+
 async def test_what_was_not_stored_is_refused_and_can_be_sent_again():
     async with webhook() as (source, session):
         first = post(session, b'{"n": 1}', **{"Idempotency-Key": "a"})

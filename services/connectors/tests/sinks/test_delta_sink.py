@@ -108,6 +108,21 @@ async def test_a_directory_that_is_no_table_is_an_error(path):
         await opened(path)
 
 
+async def test_a_store_out_of_reach_is_named_in_plain_text_without_secrets(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    options = {
+        "azure_storage_account_name": "account",
+        "azure_storage_sas_key": "sv=2022-11-02&sig=hunter2%3D",
+        "azure_storage_endpoint": "http://127.0.0.1:9",
+        "azure_allow_http": "true",
+        "max_retries": "0",
+    }
+    with pytest.raises(Unavailable, match="Connection refused") as refused:
+        await opened("az://lake/orders", storage_options=options)
+    assert str(refused.value).isprintable()
+    assert "hunter2" not in str(refused.value)
+
+
 def test_partitions_are_columns():
     with pytest.raises(ValueError, match="partition_by names day, which is no column; there are _stream, "):
         DeltaSettings.model_validate({"path": "x", "partition_by": ["day"]})

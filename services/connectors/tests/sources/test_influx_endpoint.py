@@ -43,6 +43,16 @@ async def written(url: str, body: bytes, path: str = "/write?db=d", **headers: s
         return answer.status, text, answer.headers
 
 
+async def test_a_page_in_a_browser_is_refused_without_credentials():
+    page = {"Content-Type": "text/plain", "Origin": "https://elsewhere.example"}
+    async with endpoint() as (url, records):
+        assert (await written(url, b"m f=1 1", **page))[0] == 403
+        assert not records
+    async with endpoint(token="t") as (url, records):
+        assert (await written(url, b"m f=1 1", **page, Authorization="Token t"))[0] == 204
+    assert len(records) == 1
+
+
 async def test_points_are_records():
     async with endpoint() as (url, records):
         body = b"cpu,host=a load=0.5 1\ncpu,host=b load=1i 2"

@@ -18,6 +18,7 @@ Name = tuple[str, str]
 Reason = Literal["cap", "denylist", "unknown", "circuit_open", "partition_id_out_of_range"]
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 _NAME_BYTES_MAX: Final = 255
+_LOOK_UP_AGAIN_SECONDS: Final = 1.0
 
 
 class Refusal(NamedTuple):
@@ -38,6 +39,8 @@ class AdmittedDestination:
     breaker: Breaker
     partitions_count: int | None = None
     """Number of partitions; None: the topic is not known to exist yet."""
+    looked_up_at: float = 0.0
+    """Time of the clock at which this number was looked up."""
     was_found: bool = False
     """True if the topic was known to exist at any time."""
     lookups_count: int = 0
@@ -140,8 +143,21 @@ class AdmissionTable:
             admitted[name] = list(records)
             if entry.partitions_count is None:
                 unready.append(entry)
+        await self._look_up(unready, admitted, refused)
+        # Partitions may have been added since the destination was looked up.
+        outdated = [found for name, records in admitted.items() if (found := self._outdated(name, records))]
+        await self._look_up(outdated, admitted, refused)
+        for name in list(admitted):
+            refusal = self._out_of_range(admitted, name)
+            if refusal is not None:
+                refused.append(refusal)
+        return admitted, refused
+
+    async def _look_up(
+        self, entries: Sequence[AdmittedDestination], admitted: dict[Name, list[Record]], refused: list[Refusal]
+    ) -> None:
         failure: BaseException | None = None
-        for entry, result in zip(unready, await self._looked_up(unready), strict=True):
+        for entry, result in zip(entries, await self._looked_up(entries), strict=True):
             if isinstance(result, NotCreated):
                 # The place is for destinations that exist. Another batch may have left it already.
                 if self._admitted.get(entry.name) is entry:
@@ -152,11 +168,19 @@ class AdmissionTable:
                 failure = failure or result
         if failure is not None:
             raise failure
-        for name in list(admitted):
-            refusal = self._out_of_range(admitted, name)
-            if refusal is not None:
-                refused.append(refusal)
-        return admitted, refused
+
+    def _outdated(self, name: Name, records: Sequence[Record]) -> AdmittedDestination | None:
+        """Return the destination of these records if they name partitions that it did not have some time ago."""
+        entry = self._admitted.get(name)
+        if entry is None or entry.partitions_count is None:
+            return None
+        if self._clock() - entry.looked_up_at < _LOOK_UP_AGAIN_SECONDS:
+            return None
+        named = (record.destination.partition for record in records if record.destination is not None)
+        if all(partition is None or partition < entry.partitions_count for partition in named):
+            return None
+        entry.partitions_count = None
+        return entry
 
     async def _looked_up(self, entries: Sequence[AdmittedDestination]) -> list[BaseException | None]:
         for entry in entries:
@@ -244,6 +268,7 @@ class AdmissionTable:
         async with entry.opening:
             if entry.partitions_count is None:
                 entry.partitions_count = await self._create(entry.name)
+                entry.looked_up_at = self._clock()
                 entry.was_found = True
 
     def succeeded(self, name: Name, count: int) -> None:

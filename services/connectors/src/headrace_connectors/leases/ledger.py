@@ -73,13 +73,15 @@ class Release(msgspec.Struct, tag="release", frozen=True):
 
 
 class Saved(msgspec.Struct, tag="saved", frozen=True):
-    """State of a source. It counts if its writer has the lease at this place of the log."""
+    """State of a source. It counts if its writer has the lease here, and no later state of it came first."""
 
     member: str
     connector: str
     fence: int
     plugin: str
     state: bytes
+    number: int = 0
+    """Number of the state among those of its writer, ascending; 0: of a release without numbers."""
 
 
 class Configured(msgspec.Struct, tag="configured", frozen=True):
@@ -114,6 +116,9 @@ class SavedState(msgspec.Struct, frozen=True):
 
     plugin: str
     state: bytes
+    fence: int = NO_FENCE
+    """Fence of the lease under which it was saved."""
+    number: int = 0
 
 
 class Snapshot(msgspec.Struct, tag="snapshot", frozen=True):
@@ -163,10 +168,7 @@ class Ledger:
                 self.leases[entry.connector] = Lease(None, entry.fence)
                 return True
             case Saved():
-                if not self.has(entry.member, entry.connector, entry.fence):
-                    return False
-                self.states[entry.connector] = SavedState(entry.plugin, entry.state)
-                return True
+                return self._saved(entry)
             case Configured():
                 return self._configured(entry)
             case Snapshot():
@@ -236,6 +238,16 @@ class Ledger:
         if claim.member not in self.members or lease.owner is not None or lease.fence != claim.after:
             return False
         self.leases[claim.connector] = Lease(claim.member, offset)
+        return True
+
+    def _saved(self, entry: Saved) -> bool:
+        if not self.has(entry.member, entry.connector, entry.fence):
+            return False
+        before = self.states.get(entry.connector)
+        if before is not None and before.fence == entry.fence and 0 < entry.number <= before.number:
+            # Its writer has given up waiting for it, and has saved another one since.
+            return False
+        self.states[entry.connector] = SavedState(entry.plugin, entry.state, entry.fence, entry.number)
         return True
 
     def _removed(self, member: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import secrets
@@ -84,6 +85,7 @@ class GroupMember:
         self._connectors = tuple(connectors)
         self._clock = clock
         self._renewed_at = -lease_seconds
+        self._numbers = itertools.count(1)
         # Fences of leases that are given up, or may be.
         self._given_up: set[int] = set()
         # When the newest renewal of each other member was seen here.
@@ -263,5 +265,6 @@ class GroupMember:
             Unavailable: It is not known whether it was saved.
         """
         fence = self._fence(connector, _END_AT)
-        if fence is None or not await self._topic.append(Saved(self.id, connector, fence, plugin, state)):
+        number = next(self._numbers)
+        if fence is None or not await self._topic.append(Saved(self.id, connector, fence, plugin, state, number)):
             raise LeaseLost(f"the lease of {connector} is over, and another process may have it: nothing was saved")

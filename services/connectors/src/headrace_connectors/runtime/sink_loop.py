@@ -50,6 +50,22 @@ class SinkParts:
     """Held while the sink is used: its loops take turns."""
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """End of a partition."""
+
+    offset: int
+    last: tuple[int, int] | None = None
+    """Id and time of the message before it; None: there is none."""
+
+
+async def _last(client: Client, place: Place, end: int) -> tuple[int, int] | None:
+    if end == 0:
+        return None
+    found = await client.read(place.stream, place.topic, partition=place.partition, start=end - 1, count=1)
+    return next(((one.id, one.timestamp_micros) for one in found if one.offset == end - 1), None)
+
+
 class SinkLoop:
     """Reads one topic into a sink until it is stopped or fails. A sink with several topics has a loop for each.
 
@@ -70,7 +86,7 @@ class SinkLoop:
         self._positions: dict[Place, int] = {}
         """Offset after the last message of each partition that was read and not flushed."""
         self._due_at: float | None = None
-        self._begun: dict[int, int] | None = None
+        self._begun: dict[int, _End] | None = None
         """Ends of the partitions when it began, if reading begins there; in others, which are added, it begins at 0."""
 
     async def run(self, client: Client) -> None:
@@ -116,8 +132,9 @@ class SinkLoop:
             # All that it will ever have comes after the beginning.
             self._begun = {}
             raise
-        ids = [partition.id for partition in topic.partitions]
-        self._begun = {id_: (await client.plan(name.stream, name.topic, id_)).next_offset for id_ in ids}
+        places = [Place(name.stream, name.topic, partition.id) for partition in topic.partitions]
+        ends = {place: (await client.plan(*place)).next_offset for place in places}
+        self._begun = {place.partition: _End(end, await _last(client, place, end)) for place, end in ends.items()}
 
     def _consumer_of(self, client: Client) -> Consumer:
         settings = self._parts.settings
@@ -172,20 +189,24 @@ class SinkLoop:
         for place in places:
             offset = positions.get(place)
             if offset is None and self._begun is not None:
-                offset = await self._begun_at(client, place, self._begun.get(place.partition, 0))
+                offset = await self._begun_at(client, place, self._begun.get(place.partition, _End(0)))
             if offset is not None:
                 # The next event says so if the partition is with others by now.
                 with contextlib.suppress(InvalidArgument):
                     await self._opened().seek(place.partition, at_offset(offset))
 
-    async def _begun_at(self, client: Client, place: Place, begun: int) -> int | None:
+    async def _begun_at(self, client: Client, place: Place, begun: _End) -> int | None:
         """Return the offset to begin at in a partition; None: an offset is stored."""
         # The group may have been deleted.
         with contextlib.suppress(NotFound):
             if await client.offset(*place, group=self._parts.group) is not None:
                 return None
-        # Offsets begin at 0 again after the topic was purged, or made anew.
-        return begun if begun <= (await client.plan(*place)).next_offset else 0
+        # Offsets begin at 0 again after the topic was purged, or made anew: there is less, or another message.
+        if begun.offset > (await client.plan(*place)).next_offset:
+            return 0
+        last = await _last(client, place, begun.offset)
+        is_same = last is None or begun.last is None or last == begun.last
+        return begun.offset if is_same else 0
 
     async def _revoked(self, partitions: Sequence[int]) -> None:
         # The next member continues at the stored offsets.

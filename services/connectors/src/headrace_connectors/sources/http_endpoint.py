@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import aiohttp
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from headrace_connectors.contract import Batch, ConnectorError, InFlight, Opaque, Record, Settings, Source
 from headrace_settings import Address, Between, Size
@@ -47,6 +47,18 @@ class RequestRefused(Exception):
         super().__init__(text)
         self.status = status
         self.headers = headers
+
+
+def refuse_pages(http: web.Request) -> None:
+    """Refuse a page in a browser: without credentials, any page could send to this machine.
+
+    Browsers name the origin of a page with each request that may bring records; programs name none.
+
+    Raises:
+        RequestRefused: A page sends the request.
+    """
+    if hdrs.ORIGIN in http.headers:
+        raise RequestRefused(403, "pages in browsers may not send without credentials: set the token of this source")
 
 
 class _Request:

@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from headrace_connectors.contract import Record, Settings, stable_id
 from headrace_connectors.json_errors import NOT_JSON
-from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused
+from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused, refuse_pages
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address, Secret
 
@@ -60,7 +60,9 @@ class Webhook(HttpEndpoint):
     def authorize(self, http: web.Request) -> None:
         """Check the token."""
         token = self._settings.token
-        if token is not None and not is_one_of(http.headers.get("Authorization", ""), (f"Bearer {token.reveal()}",)):
+        if token is None:
+            refuse_pages(http)
+        elif not is_one_of(http.headers.get("Authorization", ""), (f"Bearer {token.reveal()}",)):
             text = "the header Authorization has not the token of this webhook"
             raise RequestRefused(401, text, {"WWW-Authenticate": "Bearer"})
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +15,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from headrace_connectors.contract import ConnectorError, Place, Unavailable
 from headrace_connectors.sinks.delta.settings import DeltaSettings
 from headrace_connectors.sinks.parquet.columns import OFFSET
+
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CommittedTable:
@@ -127,4 +131,5 @@ def failures(path: str) -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
-    return " ".join(str(error).split())
+    """Return the reason in one line, without the colours that deltalake writes for terminals."""
+    return " ".join(_COLOUR.sub("", str(error)).split())

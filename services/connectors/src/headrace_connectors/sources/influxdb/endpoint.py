@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import model_validator
 
 from headrace_connectors.contract import Record, Settings, stable_id
-from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused
+from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused, refuse_pages
 from headrace_connectors.sources.influxdb.line_protocol import PRECISIONS, LineProtocolError, Point, parse
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address, Between, Secret, Size
@@ -73,6 +73,7 @@ class InfluxEndpoint(HttpEndpoint):
         """Check the token, or user and password, from the header or the query."""
         settings = self._settings
         if settings.token is None and settings.password is None:
+            refuse_pages(http)
             return
         scheme, _, value = http.headers.get("Authorization", "").partition(" ")
         name, password = http.query.get("u", ""), http.query.get("p", "")

@@ -35,6 +35,8 @@ from headrace_settings import Between, Duration
 _STATE_VERSION: Final = 1
 _LAG_ROWS_MAX: Final = 10_000
 """Rows that are counted for the lag: a longer count would cost the server more than the reading."""
+# A column of no table, for the version of a row: the transaction that wrote it.
+_ROW_VERSION: Final = "headrace xmin"
 _log = logging.getLogger(__name__)
 
 Key = list[Any]
@@ -103,6 +105,8 @@ class PostgresPolling(Source):
         self._last: Key | None = None
         # Last rows of batches that were polled and are not committed.
         self._flight = InFlight[Key]()
+        # True if rows are read with their versions: each entry below has one after its key.
+        self._has_versions = False
         # Rows of the last poll, which may or may not be stored; None: there was none since the last commit.
         self._polled: list[Key] | None = None
         # Rows that are stored, and wait for their deletion or mark.
@@ -145,6 +149,14 @@ class PostgresPolling(Source):
         return last
 
     async def _check_table(self) -> None:
+        if self._is_marking and self._settings.query is None:
+            # Views and foreign tables have no versions, and reading them needs the right to read the whole table.
+            statement = sql.SQL(
+                "SELECT 1 FROM pg_class WHERE oid = to_regclass({}) AND relkind = 'r' "
+                "AND has_table_privilege(oid, 'SELECT')"
+            )
+            name = sql.Literal(self._table.as_string())
+            self._has_versions = bool(await self._database.rows("looking for the table", statement.format(name)))
         # A wrong name is found here and not later.
         await self._database.rows("looking at the table", self._select(self._last, limit=0), self._last)
 
@@ -176,12 +188,14 @@ class PostgresPolling(Source):
         if not rows:
             await asyncio.sleep(self._settings.poll_interval.seconds)
             return None
+        versions = [[row.pop(_ROW_VERSION)] if self._has_versions else [] for row in rows]
         keys = [self._key(row) for row in rows]
-        stored = keys if self._is_marking else keys[-1:]
+        named = [key + version for key, version in zip(keys, versions, strict=True)]
+        stored = named if self._is_marking else keys[-1:]
         state = encode_state(_STATE_VERSION, [list(map(_portable, key)) for key in stored])
         batch = Batch(self._records(rows, keys), state)
         if self._is_marking:
-            self._polled = keys
+            self._polled = named
         else:
             self._flight.add(batch, keys[-1])
         return batch
@@ -247,8 +261,13 @@ class PostgresPolling(Source):
 
     def _select(self, last: Key | None, *, limit: int) -> sql.Composed:
         columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
-        return sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
-            self._source, self._condition(last), columns, sql.Literal(limit)
+        version = sql.SQL(", xmin::text AS {}").format(sql.Identifier(_ROW_VERSION))
+        return sql.SQL("SELECT *{} FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
+            version if self._has_versions else sql.SQL(""),
+            self._source,
+            self._condition(last),
+            columns,
+            sql.Literal(limit),
         )
 
     @property
@@ -303,12 +322,25 @@ class PostgresPolling(Source):
         ]
 
     async def _mark(self) -> None:
+        """Delete or mark the rows that are stored. One that was changed since it was read is another row, and stays."""
         if not self._unmarked:
             return
+        count = len(self._settings.primary_key)
+        for has_version in (False, True):
+            # Rows of a state of an older release, and those of a view, have no versions.
+            rows = [row for row in self._unmarked if (len(row) > count) is has_version]
+            if rows:
+                await self._mark_those(rows, has_version=has_version)
+        self._unmarked = []
+
+    async def _mark_those(self, rows: Sequence[Key], *, has_version: bool) -> None:
         settings = self._settings
-        condition = sql.SQL(" AND ").join(
+        conditions = [
             sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder()) for name in settings.primary_key
-        )
+        ]
+        if has_version:
+            conditions.append(sql.SQL("xmin::text = {}").format(sql.Placeholder()))
+        condition = sql.SQL(" AND ").join(conditions)
         if settings.delete_after_read:
             statement = sql.SQL("DELETE FROM {} WHERE {}").format(self._table, condition)
         else:
@@ -317,8 +349,7 @@ class PostgresPolling(Source):
         connection = await self._database.connection()
         with failures("deleting rows" if settings.delete_after_read else "marking rows"):
             async with connection.transaction(), connection.cursor() as cursor:
-                await cursor.executemany(statement, self._unmarked)
-        self._unmarked = []
+                await cursor.executemany(statement, rows)
 
 
 def _portable(value: Any) -> Any:
