@@ -8,6 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from tests.ports import free_port
 
 USER = "headrace"
+_END_SECONDS = 60.0
 _numbers = itertools.count()
 
 
@@ -134,12 +136,23 @@ def empty_database(server: str) -> Generator[psycopg.Connection]:
             yield connection
         # A server has ten slots only. Processes of the test may run still, and would use theirs again.
         administration.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        deadline = time.monotonic() + _END_SECONDS
+        while not _slots_are_dropped(administration, name):
+            assert time.monotonic() < deadline, f"a process keeps a replication slot of {name}"
+
+
+def _slots_are_dropped(administration: psycopg.Connection, database: str) -> bool:
+    administration.execute(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s", (database,)
+    )
+    try:
         administration.execute(
-            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s", (name,)
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", (database,)
         )
-        administration.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", (name,)
-        )
+    except psycopg.errors.ObjectInUse:
+        # A connection that was being opened when connections were forbidden is not among the activities at once.
+        return False
+    return True
 
 
 @pytest.fixture(scope="session")
