@@ -52,7 +52,7 @@ def connect(
     Args:
         url: Servers and credentials: ``headrace://user:password@host:8090,other:8090``; ``headrace+tls://host?ca=FILE``;
             ``headrace+ws://host:8092`` over WebSocket; or ``headrace+embedded://``, which starts a server in this
-            process. None: the variables HEADRACE_SERVER, HEADRACE_USERNAME and HEADRACE_PASSWORD.
+            process. None: the variables HEADRACE_SERVER, and HEADRACE_TOKEN or HEADRACE_USERNAME and HEADRACE_PASSWORD.
         username: The user; wins over the URL.
         password: The user's password.
         token: A personal access token in place of both.
