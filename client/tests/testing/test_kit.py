@@ -1,7 +1,9 @@
 """The testing kit, tested with the means that it offers (USE-10)."""
 
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -117,3 +119,22 @@ def _wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_nothing_passes_a_lossy_connection_while_it_heals() -> None:
+    """Regression: an answer that was under way when the network healed arrived in some runs."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        with FaultyNetwork(f"{host}:{port}") as network:
+            for _ in range(200):
+                with socket.create_connection(("127.0.0.1", int(network.address.rpartition(":")[2]))) as client:
+                    server, _ = listener.accept()
+                    client.settimeout(20)
+                    with server:
+                        client.sendall(b"?")
+                        assert server.recv(1) == b"?"
+                        network.lose_answers()
+                        server.sendall(b"answer")
+                        network.heal()
+                        with suppress(ConnectionResetError):
+                            assert client.recv(10) == b""

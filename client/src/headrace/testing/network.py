@@ -64,7 +64,7 @@ class FaultyNetwork:
     def cut(self) -> None:
         """Break every connection now; new ones are accepted."""
         with self._lock:
-            pairs, self._pairs = self._pairs, set()
+            pairs = self._taken()
         for pair in pairs:
             _close(*pair)
 
@@ -79,11 +79,19 @@ class FaultyNetwork:
 
     def heal(self) -> None:
         """End all faults. What was lost stays lost, so its connections break."""
-        lossy = not (self._answers_pass and self._requests_pass)
-        self._answers_pass = self._requests_pass = self._accepts = True
+        # At once: what is under way on a lossy connection is lost, and new connections lose nothing.
+        with self._lock:
+            is_lossy = not (self._answers_pass and self._requests_pass)
+            pairs = self._taken() if is_lossy else set()
+            self._answers_pass = self._requests_pass = self._accepts = True
         self._delay, self._cut_after = 0.0, None
-        if lossy:
-            self.cut()
+        for pair in pairs:
+            _close(*pair)
+
+    def _taken(self) -> set[tuple[socket.socket, socket.socket]]:
+        """Take all connections, which pass nothing on from then on. The caller has the lock, and closes them."""
+        pairs, self._pairs = self._pairs, set()
+        return pairs
 
     def _accept(self) -> None:
         while self._is_open:
@@ -124,7 +132,11 @@ class FaultyNetwork:
                         target.sendall(data[: self._cut_after])
                         self._cut_after = None
                         break
-                if self._requests_pass if is_request else self._answers_pass:
+                with self._lock:
+                    if pair not in self._pairs:
+                        break
+                    passes = self._requests_pass if is_request else self._answers_pass
+                if passes:
                     target.sendall(data)
         with self._lock:
             self._pairs.discard(pair)
