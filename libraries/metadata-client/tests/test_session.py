@@ -91,7 +91,7 @@ class Slow:
 
     def __init__(self):
         self.sessions = self.closed = self.asked = 0
-        self.gate = asyncio.Event()
+        self.was_asked, self.gate = asyncio.Event(), asyncio.Event()
 
     async def OpenSession(self, _request, **_):  # noqa: N802
         self.sessions += 1
@@ -102,6 +102,7 @@ class Slow:
 
     async def Propose(self, _request, **_):  # noqa: N802
         self.asked += 1
+        self.was_asked.set()
         await self.gate.wait()
         return ProposeResponse(reply=Reply())
 
@@ -128,8 +129,7 @@ async def test_a_command_does_not_wait_for_its_turn_for_ever():
     replica = Slow()
     pool = SessionPool(connections(replica), sessions_max=1, timeout_seconds=0.2)
     first = asyncio.create_task(pool.propose(create_stream("first")))
-    while replica.asked < 1:
-        await asyncio.sleep(0)
+    await replica.was_asked.wait()
     others = [asyncio.create_task(pool.propose(create_stream(str(number)))) for number in range(3)]
     refused = await asyncio.gather(*others, return_exceptions=True)
     assert replica.asked == 1
