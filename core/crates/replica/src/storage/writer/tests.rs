@@ -248,7 +248,7 @@ fn what_is_not_synced_may_be_lost() {
 }
 
 /// Files of this machine, without the permission to change them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ReadOnlyFiles {
     /// Number of times that no journal file is found.
     missing: AtomicUsize,
@@ -308,21 +308,18 @@ fn an_inspection_needs_no_permission_to_write() {
     let superblock = Superblock::new(7, 1, 1, 0, vec![1], 0);
     SuperblockFile::create(directory, &superblock).unwrap();
     full_journal(directory, &Arc::default());
+    let inspected = |missing| {
+        let missing = AtomicUsize::new(missing);
+        let files = DataDirectory::new(kept.path(), Arc::new(ReadOnlyFiles { missing }));
+        inspect_files(&files, 1, 10)
+    };
     // A running replica may remove files that are being read.
     for missing in [0, 1] {
-        let files = ReadOnlyFiles {
-            missing: AtomicUsize::new(missing),
-        };
-        let files = DataDirectory::new(kept.path(), Arc::new(files));
-        let report = inspect_files(&files, 1, 10).unwrap();
+        let report = inspected(missing).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
         let ops: Vec<u64> = report.records.iter().map(|record| record.op).collect();
         assert_eq!(ops, [1, 2, 3]);
     }
-    let files = ReadOnlyFiles {
-        missing: AtomicUsize::new(2),
-    };
-    let files = DataDirectory::new(kept.path(), Arc::new(files));
-    let refused = inspect_files(&files, 1, 10).unwrap_err();
+    let refused = inspected(2).unwrap_err();
     assert!(refused.to_string().contains(&name_of(1)), "{refused}");
 }
