@@ -426,6 +426,20 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_the_next_segment_do_not_follow_damage() {
+        let mut file = log(&[100, 80, 60, 40]);
+        file[164] ^= 0x55;
+        for (end_offset, reached) in [(2, 1), (3, 4)] {
+            let mut scan = Scan::skipping_damage(START, file.len() as u64, end_offset);
+            assert_eq!(run(&mut scan, &file), Progress::Complete);
+            assert_eq!(
+                scan.reached.offset, reached,
+                "the segment ends at {end_offset}"
+            );
+        }
+    }
+
+    #[test]
     fn damage_larger_than_a_piece_is_passed() {
         let mut file = log(&[100, 2_500_000, 100, 100]);
         file[164..2_500_100].fill(0);
