@@ -63,6 +63,18 @@ def state(next_offset):
 
 
 @pytest.mark.parametrize(
+    ("first_offset", "next_offset", "expected"),
+    [(0, 10, 7), (8, 10, 8), (0, 2, 0)],
+    ids=["enough", "removed by retention", "too few"],
+)
+def test_the_last_messages_begin_with_the_oldest_one_at_most(first_offset, next_offset, expected):
+    partitions = Partitions([0], Start("last", 3), {})
+    partition = partitions._all[0]
+    partition.notified(SimpleNamespace(purge_epoch=0, first_offset=first_offset, next_offset=next_offset))
+    assert partition.position == expected
+
+
+@pytest.mark.parametrize(
     ("position", "expected"),
     [
         (1000, 900),
