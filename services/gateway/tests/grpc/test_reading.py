@@ -18,6 +18,10 @@ def polled(*offsets):
     return no_gap + struct.pack("<IQI", 0, 9, len(messages)) + b"".join(messages)
 
 
+def state(next_offset, *, first_offset=0, purge_epoch=0):
+    return SimpleNamespace(purge_epoch=purge_epoch, first_offset=first_offset, next_offset=next_offset)
+
+
 class NotedSession:
     """The answer to a poll is on its way while a change is noted."""
 
@@ -35,10 +39,10 @@ async def test_an_answer_from_before_a_purge_does_not_move_the_new_position(offs
     """Regression: the position was that of the end before the purge, and new messages were passed over."""
     partitions = Partitions([0], Start("offset", 4), {})
     partition = partitions._all[0]
-    partition.notified(SimpleNamespace(purge_epoch=0, first_offset=0, next_offset=10))
+    partition.notified(state(10))
 
     def note_purge():
-        partition.notified(SimpleNamespace(purge_epoch=1, first_offset=0, next_offset=3))
+        partition.notified(state(3, purge_epoch=1))
 
     subscription = Subscription("s", "t", Consumer("c", is_group=False), auto_commit=False)
     reader = Reader(NotedSession(polled(*offsets), note_purge), subscription, partitions, 100)
@@ -50,16 +54,12 @@ async def test_an_answer_from_before_a_purge_does_not_move_the_new_position(offs
 async def test_an_answer_without_messages_moves_the_position_to_the_known_end():
     partitions = Partitions([0], Start("offset", 4), {})
     partition = partitions._all[0]
-    partition.notified(SimpleNamespace(purge_epoch=0, first_offset=0, next_offset=10))
+    partition.notified(state(10))
     subscription = Subscription("s", "t", Consumer("c", is_group=False), auto_commit=False)
     reader = Reader(NotedSession(polled(), lambda: None), subscription, partitions, 100)
     assert await reader._poll(partition, 16) is None
     assert partition.position == 10
     assert partitions.next_readable() is None
-
-
-def state(next_offset):
-    return SimpleNamespace(purge_epoch=0, first_offset=0, next_offset=next_offset)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def state(next_offset):
 def test_the_last_messages_begin_with_the_oldest_one_at_most(first_offset, next_offset, expected):
     partitions = Partitions([0], Start("last", 3), {})
     partition = partitions._all[0]
-    partition.notified(SimpleNamespace(purge_epoch=0, first_offset=first_offset, next_offset=next_offset))
+    partition.notified(state(next_offset, first_offset=first_offset))
     assert partition.position == expected
 
 
