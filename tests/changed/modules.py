@@ -43,8 +43,10 @@ class Files:
         return closure(changed, users)
 
     def _needed_by(self, path: Path) -> Iterator[Path]:
-        # Include the `conftest.py` files of the parent directories.
-        for directory in (path.parent, *path.parent.parents):
+        # pytest loads the `conftest.py` files of the parent directories for tests; other modules have these from the
+        # tests that import them.
+        is_loaded_by_pytest = path.name.startswith("test_") or path.name == "conftest.py"
+        for directory in (path.parent, *path.parent.parents) if is_loaded_by_pytest else ():
             if (conftest := directory / "conftest.py") in self._paths and conftest != path:
                 yield conftest
         tree = ast.parse((self._root / path).read_text(encoding="utf-8"))

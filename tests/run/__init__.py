@@ -1,0 +1,1 @@
+"""The program behind `make test`, `make test-all` and `make test-rest`."""
