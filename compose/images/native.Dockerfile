@@ -28,7 +28,7 @@ RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml ! 
 
 FROM tools AS native
 COPY pyproject.toml uv.lock ./
-RUN uv export --quiet --frozen --only-group dev --no-annotate | sed -n '/^maturin==/,/[^\\]$/p' > maturin.txt \
+RUN uv export --quiet --frozen --only-group build --no-annotate | sed -n '/^maturin==/,/[^\\]$/p' > maturin.txt \
     && uv venv --quiet /opt/maturin && uv pip install --quiet --require-hashes --python /opt/maturin/bin/python -r maturin.txt
 ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
     MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"

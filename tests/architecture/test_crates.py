@@ -1,8 +1,10 @@
 """The order in which crates import each other, and which of them may touch the world."""
 
 import json
+import os
 import re
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ CORE = ROOT / "core"
 
 # Each crate with everything that stands below it. A new crate gets its place here first.
 BELOW: dict[str, set[str]] = {
+    "headrace-features": set(),
     "headrace-model": set(),
     "headrace-proto": set(),
     "headrace-wakeup": set(),
@@ -42,7 +45,7 @@ BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-w
 BELOW["headrace-sim"] = BELOW["headrace-replica"] | {"headrace-replica"}
 BELOW["headrace-python"] = (
     BELOW["headrace-edge"]
-    | {"headrace-edge"}
+    | {"headrace-edge", "headrace-features"}
     | BELOW["headrace-replica"]
     | {
         "headrace-runtime",
@@ -103,3 +106,42 @@ def test_pure_crates_do_not_touch_the_world(crate: str) -> None:
         code = re.sub(r"//.*", "", source.read_text(encoding="utf-8").split("#[cfg(test)]")[0])
         found = WORLD.search(code)
         assert not found, f"{source.relative_to(ROOT)} names {found[0]}"
+
+
+def _built(*command: str) -> dict[tuple[str, str], set[tuple[str, ...]]]:
+    """Return the sets of features that a build compiles each third-party crate with."""
+    # The list of units is an option of unreleased compilers only.
+    given = ["cargo", *command, "--locked", "--offline", "--unit-graph", "-Z", "unstable-options"]
+    environment = os.environ | {"RUSTC_BOOTSTRAP": "1"}
+    units = json.loads(subprocess.run(given, cwd=CORE, env=environment, capture_output=True, check=True).stdout)[
+        "units"
+    ]
+    built = defaultdict(set)
+    for unit in units:
+        if unit["mode"] == "build" and unit["pkg_id"].startswith("registry+"):
+            # Code that runs while others are built has a profile of its own.
+            built[unit["pkg_id"], unit["profile"]["opt_level"]].add(tuple(sorted(unit["features"])))
+    return built
+
+
+_EVERY_CRATE = ("--workspace", "--exclude", "headrace-python")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        ("build", "--package", "headrace-python", "--features", "extension-module"),
+        ("build", *_EVERY_CRATE, "--bins"),
+    ],
+    ids=["the native module", "programs"],
+)
+def test_builds_share_their_crates_with_the_tests(build: tuple[str, ...]) -> None:
+    """A crate with other features in one build is compiled twice, with all crates above it: crates/features."""
+    built, tests = _built(*build), _built("test", *_EVERY_CRATE, "--no-run")
+    assert len(built) > 50
+    twice = {
+        crate: (features, tests[crate])
+        for crate, features in built.items()
+        if not features <= tests.get(crate, features)
+    }
+    assert not twice

@@ -31,7 +31,9 @@ def build_wheels(directory: Path, checkout: Path = ROOT) -> Path:
             if wheel.match("*-any.whl") or wheel.match(f"*-manylinux_*_{platform.machine()}.whl"):
                 shutil.copy(wheel, directory)
         return directory
-    subprocess.run(["make", "--no-print-directory", "wheels", f"DIST={directory}"], cwd=checkout, check=True)
+    subprocess.run(
+        ["make", "--no-print-directory", "wheels", "PROFILE=dev", f"DIST={directory}"], cwd=checkout, check=True
+    )
     return directory
 
 

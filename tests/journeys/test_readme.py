@@ -65,7 +65,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
     with terminal.open("wb") as output:
         process = subprocess.Popen(
             # Setup has been done before this test; a build would disturb other tests.
-            ["bash", "-euo", "pipefail", "-c", script.replace("make up", "make -o setup up")],
+            ["bash", "-euo", "pipefail", "-c", script.replace("make up", "make -o setup-up up")],
             cwd=ROOT,
             env=ENVIRONMENT | settings,
             stdin=subprocess.DEVNULL,

@@ -61,7 +61,8 @@ def _introduction(machine: dict[str, object], chosen: options.Options) -> str:
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     rounds = chosen.scale.rounds
     return (
-        f"headrace {machine['version']}, {machine['cpus_count']} CPUs, {machine['system']}, {machine['started_at']}, "
+        f"headrace {machine['version']}, {machine['profile']} build, "
+        f"{machine['cpus_count']} CPUs, {machine['system']}, {machine['started_at']}, "
         f"load average {load}\n"
         f"medians of {rounds} round{'s' * (rounds > 1)} after one that does not count; measurements with a goal are "
         "repeated round by round; GB and MB are powers of ten, of payload"

@@ -28,7 +28,6 @@ def main() -> int:
                 "cargo",
                 "run",
                 "--quiet",
-                "--release",
                 "-p",
                 "headrace-websocket",
                 "--example",

@@ -13,7 +13,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _BIN: Final = Path(sys.executable).parent
-_SIMULATOR: Final = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "core/target")) / "release/headrace-sim"
+_SIMULATOR: Final = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "core/target")) / "debug/headrace-sim"
 _STATE_MACHINE: Final = f"{sys.executable} {ROOT / 'services/metadata/tests/simulated'}"
 _PYTEST: Final = (str(_BIN / "pytest"), "--quiet", "-p", "no:cacheprovider", "--timeout", "0")
 

@@ -13,6 +13,7 @@ from command_shell import Shell
 
 from headrace.cli import schemas
 from headrace.cli.diagnosis import machine
+from headrace_core import build_profile
 
 
 def test_a_server_is_examined(headrace: Shell, tmp_path: Path) -> None:
@@ -68,6 +69,15 @@ def test_a_failure_is_status_1(
 def test_without_a_server() -> None:
     result = command_line.run("doctor", "--no-server", "--json", environment={})
     assert "server" not in {check["check"] for check in json.loads(result.stdout)}
+
+
+def test_the_profile_of_the_native_module() -> None:
+    result = command_line.run("doctor", "--no-server", "--json", environment={})
+    found = {check["check"]: check["found"] for check in json.loads(result.stdout)}
+    assert found["native module"] == machine.native_module(build_profile)["found"]
+    texts = {profile: machine.native_module(profile)["found"] for profile in ("dev", "release")}
+    assert texts["release"] == "release build"
+    assert texts["dev"].startswith("development build")
 
 
 def test_a_port_in_use() -> None:

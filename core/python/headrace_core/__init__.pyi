@@ -12,6 +12,11 @@ from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 __version__: str
 
+build_profile: Literal["dev", "release"]
+"""Profile that the module was built in. Wheels of a release are `release`; a checkout runs `dev`, which has assertions
+and no optimisation across crates.
+"""
+
 class CoreError(Exception):
     """Failure in native code. `args[0]` describes the problem and the remedy."""
 

@@ -22,6 +22,7 @@ def machine() -> dict[str, Any]:
     return {
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "version": headrace_core.__version__,
+        "profile": headrace_core.build_profile,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "cpus_count": os.cpu_count(),

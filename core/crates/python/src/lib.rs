@@ -53,6 +53,13 @@ fn keep_freed_memory() -> bool {
 #[pymodule]
 fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Both profiles with assertions are for development; what is shipped has none.
+    let profile = if cfg!(debug_assertions) {
+        "dev"
+    } else {
+        "release"
+    };
+    module.add("build_profile", profile)?;
     errors::register(module)?;
     forked::register(module)?;
     module.add_class::<node::Node>()?;

@@ -15,6 +15,7 @@ from typing import Final
 
 from headrace.cli.documents import CheckDocument
 from headrace.cli.output import size
+from headrace_core import build_profile
 
 _LOCKED_BYTES_MIN: Final = 8 << 20
 _OPEN_FILES_MIN: Final = 4096
@@ -62,6 +63,7 @@ def checks(data: Path) -> Iterator[CheckDocument]:
         data: Data directory of a server, which need not exist.
     """
     yield versions()
+    yield native_module(build_profile)
     yield ok("python", platform.python_version())
     yield kernel(platform.release())
     yield io_uring()
@@ -86,6 +88,17 @@ def versions() -> CheckDocument:
     if len(set(found.values())) > 1:
         return failure("headrace", text, "install the same release of both: pip install --upgrade headrace")
     return ok("headrace", text)
+
+
+def native_module(profile: str) -> CheckDocument:
+    """Say in which profile the native module was built.
+
+    Args:
+        profile: `headrace_core.build_profile`.
+    """
+    if profile == "release":
+        return ok("native module", "release build")
+    return ok("native module", "development build, with assertions: slower than a release, which `make bench` measures")
 
 
 def kernel(release: str) -> CheckDocument:
