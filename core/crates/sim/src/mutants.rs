@@ -13,6 +13,7 @@
 
 use clap::ValueEnum;
 use headrace_vsr::frame::Release;
+use headrace_vsr::journal::{HEAD_BYTES, RecordHeader};
 use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::{Adoption, BodyState, Checkpoints, Evidence, Repeat, Rules, Standard};
 
@@ -85,6 +86,8 @@ pub enum Mutant {
     HostOlderCopyBelieved,
     /// Host: a replica with an empty disk continues without rejoining.
     HostForgetful,
+    /// Host: nothing in the journal states that records were cut.
+    HostCutUnsealed,
     /// Production host: names read after a restart are taken for durable without a sync of the directory.
     HostNamesUnsyncedAtStart,
     /// Production host: the list of journal files is renamed to its final name without a sync.
@@ -124,6 +127,8 @@ pub enum HostFault {
     OlderCopyBelieved,
     /// An empty disk is not treated specially.
     Forgetful,
+    /// Cut records are overwritten with zeros, without seals.
+    CutUnsealed,
     /// The directory is not synced before its files are trusted at a start.
     NamesUnsyncedAtStart,
     /// The list of journal files is renamed to its final name without a sync.
@@ -179,6 +184,7 @@ impl Mutant {
             Self::HostClockBelieved => Some(HostFault::ClockBelieved),
             Self::HostOlderCopyBelieved => Some(HostFault::OlderCopyBelieved),
             Self::HostForgetful => Some(HostFault::Forgetful),
+            Self::HostCutUnsealed => Some(HostFault::CutUnsealed),
             Self::HostNamesUnsyncedAtStart => Some(HostFault::NamesUnsyncedAtStart),
             Self::HostListNotSynced => Some(HostFault::ListNotSynced),
             Self::HostCheckpointNotSynced => Some(HostFault::CheckpointNotSynced),
@@ -223,6 +229,17 @@ impl HostFault {
                 steps.retain(|step| *step != Step::SyncNames);
             }
             _ => {}
+        }
+    }
+}
+
+/// Replace the seals that these steps write by zeros.
+pub(crate) fn remove_seals(steps: &mut [Step]) {
+    for step in steps {
+        if let Step::Write { bytes, .. } = step
+            && RecordHeader::parse(bytes).is_some_and(|head| head.is_seal())
+        {
+            bytes[..HEAD_BYTES].fill(0);
         }
     }
 }

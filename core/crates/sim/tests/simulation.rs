@@ -136,6 +136,19 @@ fn ctl_1_a_replica_denies_what_it_never_had() {
     }
 }
 
+/// Regression: the simulator's host cut its journal without a seal when the file was full. An old seal vouched for the
+/// operation that replaced a cut one and whose append was torn; the replica took it for damaged, and no view could start
+/// without the third member.
+#[test]
+fn ctl_1_a_cut_is_sealed_in_the_place_of_what_is_cut() {
+    let seed = 771_001_031;
+    let violation = run(&Scenario::from_seed(seed)).violation;
+    assert!(violation.is_none(), "seed {seed}: {violation:?}");
+    let unsealed = planted(Mutant::HostCutUnsealed, seed).violation;
+    let check = unsealed.map(|violation| violation.check);
+    assert_eq!(check, Some(Check::Liveness), "seed {seed}, without seals");
+}
+
 /// Minimized runs that have failed once. The name of each file describes the failure.
 #[test]
 fn ctl_7_runs_that_failed_once_pass() {

@@ -14,7 +14,8 @@ use headrace_buffer::Slice;
 use headrace_vsr::{
     frame::{Frame, Intake, PrepareFrame},
     journal::{
-        BLOCK_BYTES, GroupCommit, HEAD_BYTES, Place, RecordHeader, durable_through, encode_seal,
+        BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, Place, Span, durable_through,
+        encode_seal, erase,
     },
 };
 
@@ -266,32 +267,39 @@ impl Journal {
     }
 
     /// Forget all records of `from_op` and above. When this returns, a start will not find them, and a seal says that
-    /// they are gone: older heads would vouch for them if a later view began with a longer log. There is a seal in the
-    /// place of every record, because there may be no space for one behind them.
+    /// they are gone: older heads would vouch for them if a later view began with a longer log.
     pub(crate) fn truncate(&mut self, from_op: u64) -> io::Result<()> {
         self.written_through = self.written_through.min(from_op.saturating_sub(1));
-        self.synced_through = self.synced_through.min(self.written_through);
-        let seal = RecordHeader::seal(self.synced_through, self.log_view).encode();
+        let cut = Cut::new(from_op, self.synced_through, self.log_view);
+        self.synced_through = cut.synced();
+        let mut spans = Vec::new();
         for file in &mut self.files {
-            let cut: Vec<Place> = file
-                .places
-                .extract_if(.., |place| place.op >= from_op)
-                .collect();
-            if cut.is_empty() {
-                continue;
-            }
-            for place in cut {
-                // The length in a damaged record may exceed its file.
-                let room = usize::try_from(file.bytes - place.offset).unwrap_or(usize::MAX);
-                let mut bytes = seal.to_vec();
-                bytes.resize((HEAD_BYTES + place.frame_bytes as usize).min(room), 0);
-                file.file.write_all_at(&bytes, place.offset)?;
-            }
-            file.file.sync_data()?;
+            let (number, bytes) = (file.number, file.bytes);
+            let gone = file.places.extract_if(.., |place| cut.includes(place.op));
+            spans
+                .extend(gone.map(|place| cut.span(number, place.offset, place.frame_bytes, bytes)));
         }
+        self.erase(&spans)?;
         self.index.split_off(&from_op);
         self.seal();
         (self.files.last()).map_or(Ok(()), |last| last.file.sync_data())
+    }
+
+    /// Erase records durably.
+    pub(super) fn erase(&self, spans: &[Span]) -> io::Result<()> {
+        for step in erase(spans) {
+            let (EraseStep::Write { file, .. } | EraseStep::Sync { file }) = step;
+            let Some(at) = self.file_at(file) else {
+                continue;
+            };
+            match step {
+                EraseStep::Write { offset, bytes, .. } => {
+                    self.files[at].file.write_all_at(&bytes, offset)?;
+                }
+                EraseStep::Sync { .. } => self.files[at].file.sync_data()?,
+            }
+        }
+        Ok(())
     }
 
     /// Remove the oldest files, as long as they hold only ops below `below_op`. On a full disk they are kept until the

@@ -118,23 +118,14 @@ impl Scanned {
 
     /// Overwrite torn records, and continue the journal behind them.
     pub(crate) fn into_journal(self, context: JournalContext) -> io::Result<Journal> {
-        for span in &self.scan.erase {
-            let Some(file) = self.files.iter().find(|file| file.number == span.file) else {
-                continue;
-            };
-            // The length in a torn record may exceed its file.
-            let room = usize::try_from(file.bytes - span.offset).unwrap_or(usize::MAX);
-            let bytes = span.bytes();
-            file.file
-                .write_all_at(&bytes[..bytes.len().min(room)], span.offset)?;
-            file.file.sync_data()?;
-        }
-        Ok(Journal::new(
+        let journal = Journal::new(
             context,
             self.files,
             self.scan.position,
             self.scan.synced,
             self.scan.log_view,
-        ))
+        );
+        journal.erase(&self.scan.erase)?;
+        Ok(journal)
     }
 }

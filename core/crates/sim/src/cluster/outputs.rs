@@ -12,7 +12,7 @@ use super::{Cluster, Event, Part};
 use crate::checker::{Check, ReplicaState, Violation};
 use crate::client::ClientResponse;
 use crate::jobs::Step;
-use crate::mutants::HostFault;
+use crate::mutants::{HostFault, remove_seals};
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
@@ -358,7 +358,11 @@ impl<R: Rules + Clone> Cluster<R> {
                     (steps, Done::Appended { tokens, placed })
                 }
                 JournalWork::Truncate { token, from_op } => {
-                    (process.store.truncate(from_op), Done::Truncated { token })
+                    let mut steps = process.store.truncate(from_op);
+                    if self.host_fault == Some(HostFault::CutUnsealed) {
+                        remove_seals(&mut steps);
+                    }
+                    (steps, Done::Truncated { token })
                 }
                 JournalWork::Collect { below_op } => {
                     let steps = process.store.collect(below_op);

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use headrace_buffer::Slice;
 use headrace_vsr::frame::{Intake, PrepareFrame};
 use headrace_vsr::journal::{
-    BLOCK_BYTES, GroupCommit, HEAD_BYTES, RecordHeader, Scan, Scanner, durable_through, encode_seal,
+    BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, RecordHeader, Scan, Scanner,
+    durable_through, encode_seal, erase,
 };
 use headrace_vsr::superblock::Superblock;
 
@@ -64,6 +65,22 @@ pub(super) struct Store {
 /// Name of a journal file.
 fn name_of(number: u64) -> String {
     format!("wal-{number:020}.log")
+}
+
+/// Step of the simulated disk for a step of an erasure.
+fn step_of(step: EraseStep) -> Step {
+    match step {
+        EraseStep::Write {
+            file,
+            offset,
+            bytes,
+        } => Step::Write {
+            file: name_of(file),
+            offset: whole(offset),
+            bytes,
+        },
+        EraseStep::Sync { file } => Step::Sync(name_of(file)),
+    }
 }
 
 impl Store {
@@ -142,31 +159,23 @@ impl Store {
         }
     }
 
-    /// Remove all records of `from_op` and above by zeroing their bytes, and seal what remains.
+    /// Remove all records of `from_op` and above, and seal what remains.
     pub(super) fn truncate(&mut self, from_op: u64) -> Vec<Step> {
-        let mut steps = Vec::new();
+        let cut = Cut::new(from_op, self.synced_through, self.log_view);
+        let mut spans = Vec::new();
         for file in &mut self.files {
-            let cut: Vec<_> = file
-                .places
-                .extract_if(.., |(op, _)| *op >= from_op)
-                .collect();
-            if cut.is_empty() {
-                continue;
-            }
-            let name = name_of(file.number);
-            for (_, place) in cut {
-                steps.push(Step::Write {
-                    file: name.clone(),
-                    offset: place.offset,
-                    bytes: vec![0; place.bytes],
-                });
-            }
-            steps.push(Step::Sync(name));
+            let file_bytes = file.bytes as u64;
+            let gone = file.places.extract_if(.., |(op, _)| cut.includes(*op));
+            spans.extend(gone.map(|(_, place)| {
+                let frame_bytes = u32::try_from(place.bytes - HEAD_BYTES).expect("files are small");
+                cut.span(place.file, place.offset as u64, frame_bytes, file_bytes)
+            }));
         }
         self.index.split_off(&from_op);
         self.durable.split_off(&from_op);
-        self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
+        self.synced_through = cut.synced();
         self.unsealed = true;
+        let mut steps: Vec<Step> = erase(&spans).map(step_of).collect();
         steps.extend(self.seal());
         steps.extend(
             self.files
@@ -310,10 +319,8 @@ impl Store {
             });
         }
         let scan = scanner.finish();
-        for span in &scan.erase {
-            let name = name_of(span.file);
-            disk.write(&name, whole(span.offset), &span.bytes());
-            disk.sync(&name);
+        for step in erase(&scan.erase) {
+            step_of(step).carry_out(disk);
         }
         let mut store = Self {
             files,

@@ -21,11 +21,12 @@
 //! needed because a log is cut when a view begins: the statement of an older head about operations above the cut no
 //! longer holds. A seal that is synced with the cut takes its place.
 //!
-//! Duties of a host: fill a file with zeros before giving it the name of a journal file; overwrite the spans in
-//! [`Scan::erase`], and sync, before any append; append at [`Scan::position`]; write a seal when the journal has been
-//! idle for a moment, without waiting for its sync, and one when it is truncated, with a sync. If the last file is full,
-//! begin one for the seal.
+//! Duties of a host: fill a file with zeros before giving it the name of a journal file; [`erase()`] the records in
+//! [`Scan::erase`] before any append; append at [`Scan::position`]; write a seal when the journal has been idle for a
+//! moment, without waiting for its sync; cut the journal with a [`Cut`], and write a seal behind it, with a sync. If the
+//! last file is full, begin one for the seal.
 
+mod erase;
 mod evidence;
 mod head;
 mod scan;
@@ -34,8 +35,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use erase::{Cut, EraseStep, Span, erase};
 pub use head::{HEAD_BYTES, RecordHeader};
-pub use scan::{Place, Scan, Scanner, Span};
+pub use scan::{Place, Scan, Scanner};
 pub use write::{GroupCommit, encode_seal};
 
 /// Size of a journal file in bytes, unless one group commit needs more.

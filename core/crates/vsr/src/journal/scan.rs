@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::evidence::{Evidence, is_stray};
-use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, durable_through};
+use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, Span, durable_through};
 use crate::api::RecoveredEntry;
 use crate::frame::{HEADER_BYTES, Intake, PrepareHeader};
 use crate::superblock::Superblock;
@@ -24,31 +24,6 @@ pub struct Place {
     pub frame_bytes: u32,
 }
 
-/// Torn record that must be overwritten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Number of the file.
-    pub file: u64,
-    /// Offset of the record.
-    pub offset: u64,
-    /// Length in bytes; the file may end earlier.
-    pub len: u64,
-    /// Evidence in its head about other records, which stays valid.
-    seal: RecordHeader,
-}
-
-impl Span {
-    /// Replacement bytes for the record: a seal, then zeros.
-    pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = self.seal.encode().to_vec();
-        bytes.resize(
-            usize::try_from(self.len).expect("a frame fits into memory"),
-            0,
-        );
-        bytes
-    }
-}
-
 /// Result of the scan of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
@@ -60,7 +35,7 @@ pub struct Scan {
     pub places: Vec<Place>,
     /// Lowest operation of which a torn record was found and forgotten.
     pub torn: Option<u64>,
-    /// Spans that must be overwritten and synced before any append.
+    /// Records that must be [erased](super::erase) before any append.
     pub erase: Vec<Span>,
     /// Offset of the next group commit in the last file, in bytes.
     pub position: u64,
@@ -99,16 +74,21 @@ struct Record {
     head: RecordHeader,
     header: Option<PrepareHeader>,
     intact: bool,
+    /// Length of the file in bytes.
+    file_bytes: u64,
 }
 
 impl Record {
+    /// Erasure that keeps the evidence of the head about other records.
     fn erasure(&self) -> Span {
-        Span {
-            file: self.place.file,
-            offset: self.place.offset,
-            len: HEAD_BYTES as u64 + u64::from(self.place.frame_bytes),
-            seal: RecordHeader::seal(self.head.synced, self.head.log_view),
-        }
+        let Place {
+            file,
+            offset,
+            frame_bytes,
+            ..
+        } = self.place;
+        let seal = RecordHeader::seal(self.head.synced, self.head.log_view);
+        Span::new(file, offset, frame_bytes, self.file_bytes, seal)
     }
 }
 
@@ -202,6 +182,7 @@ impl<'a> Scanner<'a> {
             },
             header,
             intact: checked.is_some(),
+            file_bytes: (offset + HEAD_BYTES + rest.len()) as u64,
         }
     }
 

@@ -133,10 +133,28 @@ impl Journal {
     }
 
     fn cut(&mut self, from_op: u64) {
-        for (_, offset, len) in self.places.extract_if(.., |place| place.0 >= from_op) {
-            self.bytes[offset..offset + len].fill(0);
+        for step in self.cut_steps(from_op) {
+            self.carry_out(&step);
         }
-        self.synced = self.synced.min(from_op - 1);
+    }
+
+    /// Forget the records that are cut. Returns the steps that erase them.
+    fn cut_steps(&mut self, from_op: u64) -> Vec<EraseStep> {
+        let cut = Cut::new(from_op, self.synced, self.log_view);
+        let gone = self.places.extract_if(.., |place| cut.includes(place.0));
+        let spans: Vec<Span> = gone
+            .map(|(_, offset, len)| {
+                cut.span(1, offset as u64, (len - HEAD_BYTES) as u32, FILE as u64)
+            })
+            .collect();
+        self.synced = cut.synced();
+        erase(&spans).collect()
+    }
+
+    fn carry_out(&mut self, step: &EraseStep) {
+        if let EraseStep::Write { offset, bytes, .. } = step {
+            self.bytes[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
     }
 
     fn scan(&self, superblock: &Superblock) -> Scan {
@@ -146,11 +164,8 @@ impl Journal {
     }
 
     fn erase(&mut self, scan: &Scan) {
-        for span in &scan.erase {
-            let at = usize::try_from(span.offset).expect("small");
-            for (place, byte) in self.bytes[at..].iter_mut().zip(span.bytes()) {
-                *place = byte;
-            }
+        for step in erase(&scan.erase) {
+            self.carry_out(&step);
         }
     }
 }
