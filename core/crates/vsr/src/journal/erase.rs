@@ -3,7 +3,12 @@
 //! Hosts carry out these steps as they are. A seal takes the place of every record, because there may be no space for one
 //! behind the records: the nacks of a replica rest on the statement that the operations are gone. Without it an older
 //! head would vouch for them, and for the operations that replaced them and may never have been stored here.
+//!
+//! Frames are erased, durably, before the seals replace the heads. A power loss leaves any sectors of an unsynced write, and
+//! a scan that finds neither the old head nor the whole seal looks for the next head among the bytes that follow. These must
+//! not be the body of a prepare: clients choose it, and could forge heads.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{HEAD_BYTES, RecordHeader};
@@ -66,13 +71,21 @@ impl Span {
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = self.seal.encode().to_vec();
-        bytes.resize(
-            usize::try_from(self.len).expect("a record fits into memory"),
-            0,
-        );
-        bytes
+    fn write(&self, at: usize, bytes: Vec<u8>) -> EraseStep {
+        EraseStep::Write {
+            file: self.file,
+            offset: self.offset + at as u64,
+            bytes,
+        }
+    }
+
+    fn erase_frame(&self) -> EraseStep {
+        let len = usize::try_from(self.len).expect("a record fits into memory");
+        self.write(HEAD_BYTES, vec![0; len.saturating_sub(HEAD_BYTES)])
+    }
+
+    fn replace_head(&self) -> EraseStep {
+        self.write(0, self.seal.encode().to_vec())
     }
 }
 
@@ -105,12 +118,10 @@ impl Cut {
 
 /// Steps that erase these records, in order. Afterwards no start finds the records.
 pub fn erase(spans: &[Span]) -> impl Iterator<Item = EraseStep> {
-    let writes = spans.iter().map(|span| EraseStep::Write {
-        file: span.file,
-        offset: span.offset,
-        bytes: span.bytes(),
-    });
-    writes.chain(syncs(spans))
+    let frames = spans.iter().map(Span::erase_frame).chain(syncs(spans));
+    frames
+        .chain(spans.iter().map(Span::replace_head))
+        .chain(syncs(spans))
 }
 
 /// A sync of each file with a record to erase.

@@ -5,6 +5,7 @@
 )]
 
 mod crashes;
+mod cuts;
 mod findings;
 
 use alloc::vec;
