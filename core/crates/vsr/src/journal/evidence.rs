@@ -16,7 +16,8 @@ use crate::superblock::Superblock;
 ///
 /// Of the heads of earlier log views only those of the newest one count. Each head states how far the journal was
 /// durable when it was written, so they repeat what the heads of older log views say, without what was cut since: a view
-/// that began with a shorter log may lie between an older head and the newest recorded view.
+/// that began with a shorter log may lie between an older head and the newest recorded view. For the same reason only the
+/// last of them counts: a host may write heads after a view is recorded and before the view has cut the journal.
 #[derive(Debug)]
 pub(super) struct Evidence {
     log_view: u32,
@@ -25,7 +26,7 @@ pub(super) struct Evidence {
     committed: u64,
     /// Newest log view of a head, up to the newest recorded one.
     heads_view: u32,
-    /// Highest statement of the heads of `heads_view`.
+    /// Statement of the last head of `heads_view`.
     stated: u64,
     /// Highest statement of heads of log views that are not recorded.
     unrecorded: u64,
@@ -44,14 +45,12 @@ impl Evidence {
         }
     }
 
-    /// Record the evidence of a head.
+    /// Record the evidence of a head. Heads come in the order in which they lie in the journal.
     pub(super) fn head(&mut self, head: RecordHeader) {
         if head.log_view > self.log_view {
             self.unrecorded = self.unrecorded.max(head.synced);
-        } else if head.log_view > self.heads_view {
+        } else if head.log_view >= self.heads_view {
             (self.heads_view, self.stated) = (head.log_view, head.synced);
-        } else if head.log_view == self.heads_view {
-            self.stated = self.stated.max(head.synced);
         }
     }
 

@@ -367,6 +367,32 @@ fn ctl_1_seals_from_before_a_cut_say_nothing_of_a_later_and_longer_log() {
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
 }
 
+/// A host may write a seal after a view is recorded and before the view has cut the journal. It states what is cut then.
+#[test]
+fn ctl_1_a_seal_from_before_a_cut_of_the_same_view_says_nothing_of_what_took_its_place() {
+    let old = chain(1, 8, 0, 500);
+    let mut journal = Journal::new();
+    journal.sync(&old);
+    journal.log_view = 1;
+    journal.seal();
+    journal.cut(6);
+    journal.seal();
+    let mut superblock = superblock(3);
+    superblock.view = 1;
+    superblock.log_view = 1;
+    superblock.view_head_op = 5;
+    superblock.view_start_op = 5;
+    superblock.view_headers = vec![old[4].header];
+    let scan = journal.scan(&superblock);
+    assert_eq!((scan.synced, faulty(&scan)), (5, vec![]));
+    // The operation that takes the place of a cut one is torn: it was never durable here.
+    let sixth = prepare(6, 1, old[4].header.checksum, 500);
+    let torn = journal.write(&[sixth]);
+    journal.bytes[torn.start + SECTOR..torn.end].fill(0);
+    let scan = journal.scan(&superblock);
+    assert_eq!((faulty(&scan), scan.torn), (vec![], Some(6)));
+}
+
 /// The first record of a view, the only one that proves that the view has written anything, is damaged or lost: the
 /// seal behind it is sufficient evidence.
 #[test]
