@@ -152,3 +152,6 @@ impl SteppedReplica {
         self.thread.core.report()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -392,6 +392,9 @@ impl ReplicaThread {
                     standing,
                     dialled,
                 } => {
+                    if !dialled {
+                        self.forget_former_process(peer);
+                    }
                     let known = self
                         .peers
                         .as_mut()
@@ -412,6 +415,14 @@ impl ReplicaThread {
                 PeerEvent::Log(level, message) => self.log(level, message),
             }
         }
+    }
+
+    /// Drop the frames of this turn that came before the peer dialled again. The peer has been welcomed with a standing from
+    /// before them, and may have lost its disk since: it relies on it that no vote of its former process counts any more.
+    fn forget_former_process(&mut self, peer: u8) {
+        let is_from =
+            |event: &Event| matches!(event, Event::Frame(frame) if frame.header.replica == peer);
+        self.work.events.retain(|event| !is_from(event));
     }
 
     fn rolled_back_reason(&self, why: &str) -> String {

@@ -1,6 +1,7 @@
 //! Handshakes between replicas: a replica with an empty disk determines whether its group is new or its disk was lost.
 
 use headrace_buffer::Slice;
+use headrace_vsr::api::Event as Input;
 use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::Rules;
 use headrace_vsr::trust::{Standing, Trust, TrustChange};
@@ -118,6 +119,11 @@ impl<R: Rules + Clone> Cluster<R> {
             .is_some_and(|incarnation| incarnation != process.incarnation);
         if life < *met || stale {
             return;
+        }
+        if life > *met {
+            // The answer tells the standing from before these frames.
+            let is_from = |input: &Input| matches!(input, Input::Frame(frame) if frame.header.replica == from);
+            process.inbox.retain(|input| !is_from(input));
         }
         *met = life;
         if !greeting.standing.is_proven {
