@@ -3,7 +3,7 @@
 use headrace_vsr::api::Notice;
 use headrace_vsr::journal::Scan;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::superblock::COPY_BYTES;
+use headrace_vsr::superblock::{COPY_BYTES, Superblock};
 
 use super::Cluster;
 use super::node::Node;
@@ -71,6 +71,37 @@ pub(super) fn check_scan<R: Rules>(
         check_verdict(*op, verdict)?;
     }
     Ok(())
+}
+
+/// Check that a start misses no operation that was never durable here. What it misses is never denied: if the operation
+/// was not committed either, a group that lost its only copy could not decide about it.
+///
+/// The state of a group of one, and of a disk with damage, allows no such statement.
+pub(super) fn check_missed<R: Rules>(
+    node: &Node<R>,
+    scan: &Scan,
+    superblock: &Superblock,
+) -> Result<(), Violation> {
+    let Some(held) = node.held_through.filter(|_| {
+        superblock.replica_count() > 1
+            && node.record_damage.is_empty()
+            && node.damaged_pair.is_none()
+    }) else {
+        return Ok(());
+    };
+    let commits = scan.entries.iter().filter_map(|entry| entry.header);
+    let known = commits.map(|header| header.area.commit).max().unwrap_or(0);
+    let excused = held.max(known).max(superblock.commit_max);
+    let mut missed = scan.entries.iter().filter(|entry| !entry.intact);
+    missed
+        .find(|entry| entry.op > excused)
+        .map_or(Ok(()), |entry| {
+            let what = format!(
+                "operation {} counts as damaged, and only {held} was ever the newest durable one",
+                entry.op
+            );
+            Err(Violation::new(Check::Alarm, what))
+        })
 }
 
 impl<R: Rules + Clone> Cluster<R> {

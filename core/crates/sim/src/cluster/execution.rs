@@ -193,8 +193,17 @@ impl<R: Rules + Clone> Cluster<R> {
         };
         let finished = process.jobs(part).finish(now_ns, &mut state.disk);
         for done in &finished {
-            if let Done::Appended { placed, .. } = done {
-                process.store.appended(placed);
+            match done {
+                Done::Appended { placed, .. } => {
+                    process.store.appended(placed);
+                    let newest = placed.iter().map(|(op, _)| *op).max().unwrap_or(0);
+                    state.held_through = state.held_through.map(|held| held.max(newest));
+                }
+                Done::Truncated { from_op, .. } => {
+                    let left = from_op.saturating_sub(1);
+                    state.held_through = state.held_through.map(|held| held.min(left));
+                }
+                _ => {}
             }
         }
         if part == Part::Journal {
@@ -226,7 +235,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     .plan(now_ns + SEAL_AFTER_NS, 1, Event::Idle { node, incarnation });
                 return self.appended(node, &tokens);
             }
-            Done::Truncated { token } => {
+            Done::Truncated { token, .. } => {
                 // The truncated heads vouched for the durability of the records that remain.
                 let incarnation = process.incarnation;
                 self.schedule

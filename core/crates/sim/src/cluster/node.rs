@@ -84,6 +84,9 @@ pub(super) struct Node<R: Rules> {
     pub(super) damaged_ops: BTreeSet<u64>,
     /// Highest operation known to be committed to the last process, and its durable records.
     pub(super) last_committed: (u64, Vec<(u64, Place)>),
+    /// Highest operation whose record was reported durable on this disk and was not cut since; `None` after the disk was
+    /// rolled back.
+    pub(super) held_through: Option<u64>,
     /// Damaged pair of superblock copies.
     pub(super) damaged_pair: Option<u8>,
     pub(super) damaged_checkpoint: bool,
@@ -96,6 +99,7 @@ impl<R: Rules> Node<R> {
     pub(super) fn replace_disk(&mut self, weak_names: bool, weak_size: bool) {
         self.disk = Disk::new(weak_names, weak_size);
         self.reset_expectations();
+        self.held_through = Some(0);
     }
 
     /// Return whether the replica is proven and needs no more handshakes with all others.
@@ -111,6 +115,7 @@ impl<R: Rules> Node<R> {
         self.superblock_scars.clear();
         self.damaged_ops.clear();
         self.last_committed = (0, Vec::new());
+        self.held_through = None;
         self.damaged_pair = None;
         self.damaged_checkpoint = false;
     }
@@ -143,6 +148,7 @@ impl<R: Rules> Node<R> {
             superblock_scars: Vec::new(),
             damaged_ops: BTreeSet::new(),
             last_committed: (0, Vec::new()),
+            held_through: Some(0),
             damaged_pair: None,
             damaged_checkpoint: false,
             is_removed: false,
@@ -175,6 +181,7 @@ pub(super) enum Done {
     },
     Truncated {
         token: u64,
+        from_op: u64,
     },
     Superblock {
         token: u64,

@@ -362,7 +362,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     if self.host_fault == Some(HostFault::CutUnsealed) {
                         remove_seals(&mut steps);
                     }
-                    (steps, Done::Truncated { token })
+                    (steps, Done::Truncated { token, from_op })
                 }
                 JournalWork::Collect { below_op } => {
                     let steps = process.store.collect(below_op);

@@ -269,20 +269,17 @@ impl Store {
 
     /// Append a seal that declares how far the journal is durable, unless a record already does. Not waited for.
     pub(super) fn seal(&mut self) -> Vec<Step> {
-        let Some(file) = self.files.last() else {
-            return Vec::new();
-        };
-        if !std::mem::take(&mut self.unsealed) || self.position + BLOCK_BYTES > file.bytes {
+        if self.files.is_empty() || !std::mem::take(&mut self.unsealed) {
             return Vec::new();
         }
-        let bytes = encode_seal(self.synced_through, self.log_view);
-        let step = Step::Write {
+        let mut steps = self.make_room(BLOCK_BYTES);
+        steps.extend(self.files.last().map(|file| Step::Write {
             file: name_of(file.number),
             offset: self.position,
-            bytes,
-        };
+            bytes: encode_seal(self.synced_through, self.log_view),
+        }));
         self.position += BLOCK_BYTES;
-        vec![step]
+        steps
     }
 
     /// Recover the journal and its contents above the checkpoint from the disk.

@@ -367,6 +367,28 @@ fn ctl_1_seals_from_before_a_cut_say_nothing_of_a_later_and_longer_log() {
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
 }
 
+/// There may be no space for a seal behind the records that are cut. The next view begins with a longer log again, and the
+/// append of the operation that takes the place of a cut one is torn.
+#[test]
+fn ctl_1_a_cut_is_sealed_in_the_place_of_the_records() {
+    let old = chain(1, 8, 0, 500);
+    let mut journal = Journal::new();
+    journal.sync(&old);
+    journal.seal();
+    journal.cut(8);
+    let eighth = prepare(8, 1, old[6].header.checksum, 500);
+    let torn = journal.write(core::slice::from_ref(&eighth));
+    journal.bytes[torn.start + SECTOR..torn.end].fill(0);
+    let mut superblock = superblock(3);
+    superblock.view = 2;
+    superblock.log_view = 2;
+    superblock.view_head_op = 8;
+    superblock.view_start_op = 8;
+    superblock.view_headers = vec![eighth.header, old[6].header];
+    let scan = journal.scan(&superblock);
+    assert_eq!((scan.synced, faulty(&scan)), (7, vec![]));
+}
+
 /// A host may write a seal after a view is recorded and before the view has cut the journal. It states what is cut then.
 #[test]
 fn ctl_1_a_seal_from_before_a_cut_of_the_same_view_says_nothing_of_what_took_its_place() {
