@@ -405,6 +405,7 @@ impl ReplicaThread {
                         continue;
                     }
                     self.watch.neighbours.ping_now();
+                    self.work.events.push(Event::PeerConnected);
                     let others = (0..self.quorums.members).filter(|other| *other != self.replica);
                     let change = self.trust.on_handshake(peer, standing, dialled, others);
                     self.trust_changed(change);

@@ -80,6 +80,8 @@ pub enum Event {
     Propose(Proposal),
     /// All members of the group run this release or a later one.
     CommonRelease(Release),
+    /// A connection with another member was established, perhaps after an outage.
+    PeerConnected,
     /// All frames of [`Output::Append`] are durable (covered by a completed sync).
     Appended {
         /// Token of the output.

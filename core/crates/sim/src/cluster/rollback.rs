@@ -1,6 +1,7 @@
 //! Data directories restored from older copies: peers that remember the newer state must keep the replica from
 //! continuing.
 
+use headrace_vsr::api::Event as Input;
 use headrace_vsr::frame::{Area, Frame};
 use headrace_vsr::rules::Rules;
 use headrace_vsr::superblock;
@@ -116,9 +117,11 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         *met = process;
         running.memory.on_handshake(from, standing);
+        let incarnation = running.incarnation;
         let known = &mut receiver.met_disk_generations[usize::from(from)];
         *known = life.max(*known);
-        true
+        self.arrive(to, Input::PeerConnected);
+        self.runs(to, incarnation)
     }
 
     /// Record what a peer has acknowledged.

@@ -62,7 +62,10 @@ impl InputKind {
                 replica: frame.header.replica,
                 view: frame.header.view,
             },
-            Event::Request(_) | Event::Propose(_) | Event::CommonRelease(_) => Self::Request,
+            Event::Request(_)
+            | Event::Propose(_)
+            | Event::CommonRelease(_)
+            | Event::PeerConnected => Self::Request,
             Event::Appended { token } | Event::LogTruncated { token } => {
                 Self::Journal { token: *token }
             }

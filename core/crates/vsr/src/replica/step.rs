@@ -99,6 +99,10 @@ impl<R: Rules> Replica<R> {
                 self.on_common(release);
                 Ok(())
             }
+            Event::PeerConnected => {
+                self.on_peer_connected();
+                Ok(())
+            }
             Event::Appended { token } => self.on_appended(token),
             Event::LogTruncated { token } => self.on_truncated(token),
             Event::SuperblockWritten { token } => self.on_superblock_written(token),

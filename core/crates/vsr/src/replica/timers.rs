@@ -142,6 +142,16 @@ impl<R: Rules> Replica<R> {
             .at(self.now.monotonic_ns + wait);
     }
 
+    /// Wait as after the first attempt, but no longer than before.
+    pub(super) fn hasten_view_change_status(&mut self) {
+        if let Some(before) = self.timers.view_change_status.deadline_ns {
+            self.timers.view_change_status.backoff.reset();
+            self.arm_view_change_status();
+            let timer = &mut self.timers.view_change_status;
+            timer.deadline_ns = timer.deadline_ns.min(Some(before));
+        }
+    }
+
     pub(super) fn arm_do_view_change(&mut self) {
         let at = self.after(self.config.timeouts.do_view_change_ms);
         self.timers.do_view_change.at(at);

@@ -6,6 +6,7 @@
 )]
 
 mod log_time;
+mod outages;
 mod scenarios;
 mod walk;
 mod world;

@@ -141,6 +141,16 @@ impl<R: Rules> Replica<R> {
         }
     }
 
+    /// Handle the return of a member: what failed for lack of it may succeed now, so that the waits which grew with every
+    /// failure begin anew. It learns of this replica's vote and view at once.
+    pub(in crate::replica) fn on_peer_connected(&mut self) {
+        if self.timers.start_view_change.armed() {
+            self.timers.start_view_change.backoff.reset();
+            self.on_start_view_change_timeout();
+        }
+        self.hasten_view_change_status();
+    }
+
     /// Handle a view change that takes too long, perhaps because its primary has failed too.
     pub(in crate::replica) fn on_view_change_stalled(&mut self) {
         let stalled = matches!(
