@@ -121,7 +121,7 @@ impl<R: Rules + Clone> Cluster<R> {
             return;
         }
         if life > *met {
-            // The answer tells the standing from before these frames.
+            // The answer has the standing from before these frames.
             let is_from = |input: &Input| matches!(input, Input::Frame(frame) if frame.header.replica == from);
             process.inbox.retain(|input| !is_from(input));
         }

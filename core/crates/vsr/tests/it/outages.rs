@@ -45,7 +45,7 @@ fn connect(world: &mut World<Standard>, both: [u8; 2]) {
     }
 }
 
-/// At worst the member that is back waits once for a primary that is still missing.
+/// The member that is back may wait once for a primary that is still missing.
 #[test]
 fn ctl_4_a_group_serves_soon_after_a_long_outage_of_its_majority() {
     let wait_ms = 4 * u64::from(Profile::Default.timeouts().view_change_status_ms);
@@ -64,7 +64,7 @@ fn ctl_4_a_group_serves_soon_after_a_long_outage_of_its_majority() {
     }
 }
 
-/// Both have voted for the next view long ago, and only have to tell each other.
+/// Both have voted for the next view long ago, and only have to repeat their votes.
 #[test]
 fn ctl_4_a_group_serves_at_once_when_two_members_that_were_cut_off_meet_again() {
     for outage_ms in (10_000..100_000).step_by(3_000) {

@@ -367,7 +367,7 @@ fn ctl_1_seals_from_before_a_cut_say_nothing_of_a_later_and_longer_log() {
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
 }
 
-/// There may be no space for a seal behind the records that are cut. The next view begins with a longer log again, and the
+/// A file may have no space for a seal behind the records that are cut. The next view begins with a longer log again, and the
 /// append of the operation that takes the place of a cut one is torn.
 #[test]
 fn ctl_1_a_cut_is_sealed_in_the_place_of_the_records() {
