@@ -2,7 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "what is missing fails the test")]
 
-mod files;
 mod joined;
 mod links;
 mod shards;
+mod world;

@@ -21,11 +21,11 @@ use headrace_wire::{
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
 };
 
-use crate::files::Files;
 use crate::joined::{
     process::{Process, partition},
     wire::{End, Wire},
 };
+use crate::world::files::Files;
 
 /// Indexes of the processes.
 pub const GATEWAY: usize = 0;

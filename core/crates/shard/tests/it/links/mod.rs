@@ -2,8 +2,7 @@
 
 mod cases;
 mod losses;
-mod node;
 mod pressure;
 mod random;
 mod reading;
-mod world;
+pub mod world;

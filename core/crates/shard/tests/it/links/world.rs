@@ -27,7 +27,7 @@ use headrace_wire::{
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
 };
 
-use crate::links::node::{Node, Truth};
+use crate::world::node::{Node, Truth};
 
 /// A user without permissions.
 pub const WITHOUT_RIGHTS: u32 = 1;

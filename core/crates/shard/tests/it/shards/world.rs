@@ -27,7 +27,7 @@ use headrace_wire::{
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
 };
 
-use crate::files::Files;
+use crate::world::files::Files;
 
 /// Id of this run of the process.
 pub const GATEWAY: u64 = 77;

@@ -7,7 +7,7 @@ use headrace_shard::{Effect, Input};
 use headrace_wire::{Status, frame::ResponseHeader};
 
 use super::{End, World};
-use crate::links::node::Served;
+use crate::world::node::Served;
 
 impl World {
     /// Run until nothing happens any more; in random mode, for only some steps.

@@ -1,0 +1,4 @@
+//! Parts of a host without a machine, for every world.
+
+pub mod files;
+pub mod node;
