@@ -1,8 +1,5 @@
 //! A gateway and the partition nodes behind it: real shards, connected by byte streams.
 
 mod machine;
-mod process;
 mod random;
 mod transactions;
-mod wire;
-mod world;

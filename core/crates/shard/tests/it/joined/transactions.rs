@@ -1,25 +1,21 @@
 //! Staged messages from a client through a gateway into partitions: each is appended once or never, and is invisible
 //! before the commit.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use headrace_model::StageId;
+use headrace_model::{StageId, Timestamp};
 use headrace_proto::control::v1 as control;
 use headrace_shard::Input;
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
-    TransactionOutcome,
+    Command, Identifier, Status, TransactionOutcome,
     batch::BatchBuilder,
-    command::{AbortTransaction, CommitTransaction, PollMessages, StageMessages, StagedAt},
+    command::{AbortTransaction, CommitTransaction, StageMessages, StagedAt},
     response::{Polled, StagedMessages, TransactionResult},
 };
 
-use crate::joined::{
-    machine::{INCARNATION, Machine},
-    world::{GATEWAY, NODES, World},
+use crate::joined::machine::{INCARNATION, Machine};
+use crate::world::{
+    GATEWAY, NODES, World, acknowledged::for_each_seed, batch, poll_first, to_partition,
 };
 
 const PARTITIONS: u32 = 3;
@@ -70,47 +66,23 @@ struct Run {
 }
 
 fn poll(id: u32) -> Command<'static> {
-    Command::PollMessages(PollMessages {
-        consumer: Consumer {
-            kind: ConsumerKind::Consumer,
-            id: Identifier::Numeric(1),
-        },
-        stream: Identifier::Numeric(0),
-        topic: Identifier::Named("t"),
-        partition_id: Some(id),
-        strategy: PollingStrategy::First,
-        count: 100_000,
-        auto_commit: false,
-    })
+    Command::PollMessages(poll_first(id, 100_000, false))
 }
 
-fn batch(tags: &[String]) -> BatchBuilder {
-    let mut batch = BatchBuilder::new();
-    for tag in tags {
-        batch.push(0, 1, tag.as_bytes(), &[]).unwrap();
-    }
-    batch
-}
-
-fn to(
-    partition: u32,
-) -> (
-    Identifier<'static>,
-    Identifier<'static>,
-    Partitioning<'static>,
-) {
-    let place = Partitioning::PartitionId(partition);
-    (Identifier::Numeric(0), Identifier::Numeric(0), place)
+fn of_tags(tags: &[String]) -> BatchBuilder {
+    let payloads: Vec<&[u8]> = tags.iter().map(String::as_bytes).collect();
+    batch(&payloads)
 }
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut world = World::new(seed, PARTITIONS);
+        let mut world = World::cluster(seed, PARTITIONS);
         world.move_partition(1);
         world.hear_all();
         world.is_calm = false;
         world.is_storage_slow = true;
-        let wire = world.client();
+        world.control_held = true;
+        let wire = world.in_process(0, 0);
         let mut run = Self {
             writer: Writer {
                 wire,
@@ -174,14 +146,13 @@ impl Run {
         let is_open = |wanted: &Wanted| wanted.taken < wanted.chunks.len();
         if let Some(index) = writer.wanted.iter().position(is_open) {
             let wanted = &writer.wanted[index];
-            let batch = batch(&wanted.chunks[wanted.taken]);
-            let (stream, topic, place) = to(wanted.partition);
+            let batch = of_tags(&wanted.chunks[wanted.taken]);
             let command = Command::StageMessages(StageMessages {
                 stage: wanted.stage.unwrap_or(0),
                 lifetime_seconds,
                 chunk: u32::try_from(wanted.taken).unwrap(),
                 is_last: wanted.taken + 1 == wanted.chunks.len(),
-                batch: batch.request(stream, topic, place),
+                batch: to_partition(&batch, wanted.partition),
             });
             writer.asked = Some(Asked::Stage(index));
             self.world.request(writer.wire, &command);
@@ -221,7 +192,7 @@ impl Run {
     fn take(&mut self) {
         let Some(reply) = self.world.try_reply(self.writer.wire) else {
             if self.world.is_closed(self.writer.wire) {
-                self.writer.wire = self.world.client();
+                self.writer.wire = self.world.in_process(0, 0);
                 self.writer.asked = None;
                 self.count("disconnected");
             }
@@ -277,11 +248,9 @@ impl Run {
         let id = self.world.random.u32(0..PARTITIONS);
         self.plain += 1;
         let tags = [0, 1].map(|part| format!("p{:06} {part}", self.plain));
-        let (stream, topic, place) = to(id);
-        let batch = batch(&tags);
-        let command = Command::SendMessages(batch.request(stream, topic, place));
-        let wire = self.world.client();
-        self.world.request(wire, &command);
+        let wire = self.world.in_process(0, 0);
+        let payloads: Vec<&[u8]> = tags.iter().map(String::as_bytes).collect();
+        self.world.post(wire, id, &payloads);
     }
 
     /// Tags that the partition may contain by now.
@@ -305,7 +274,7 @@ impl Run {
             }
             return;
         }
-        let wire = self.world.client();
+        let wire = self.world.in_process(0, 0);
         let id = self.world.random.u32(0..PARTITIONS);
         self.world.request(wire, &poll(id));
         self.poller = Some((wire, id));
@@ -339,7 +308,7 @@ impl Run {
 
     /// Let the metadata service execute some of its requests and send its replies.
     fn decide(&mut self) {
-        if let Some((origin, request)) = self.world.control.pop_front() {
+        if let Some((_, _, origin, request)) = self.world.asked.pop_front() {
             self.machine.command(self.world.now);
             let (reply, changes) = self.machine.ask(&request);
             self.change(changes);
@@ -390,10 +359,14 @@ impl Run {
         self.count("purged");
     }
 
-    fn pass_horizon(&mut self, node: usize) {
-        let version = self.world.processes[node].writer.current().version();
+    fn pass_horizon(&mut self, node: u32) {
+        let version = self.world.processes[node as usize]
+            .writer
+            .current()
+            .version();
         let horizon = self.machine.horizon(version);
-        self.world.pass_horizon(node, horizon);
+        let horizon = || Input::StageHorizon(Timestamp(horizon));
+        self.world.processes[node as usize].put(horizon);
     }
 
     fn step(&mut self) {
@@ -407,12 +380,12 @@ impl Run {
                 self.world.restart(node);
             }
             62..74 => {
-                self.world.processes[node].hear();
+                self.world.processes[node as usize].hear();
             }
             74..77 => {
                 self.world.processes[GATEWAY].hear();
             }
-            77..79 => self.world.renew(node),
+            77..79 => self.world.renew(node as usize),
             79..84 => self.pass_horizon(node),
             84..94 => {
                 let micros = self.world.random.u64(0..500_000);
@@ -441,12 +414,12 @@ impl Run {
                 let links = self.world.links();
                 if !links.is_empty() {
                     let link = links[self.world.random.usize(0..links.len())];
-                    self.world.wires[link].cut([0, 0]);
+                    self.world.cut(link, 0, 0);
                 }
             }
         }
         for _ in 0..self.world.random.usize(0..12) {
-            self.world.run();
+            self.world.turn();
         }
         self.decide();
         self.take();
@@ -459,7 +432,7 @@ impl Run {
         for _ in 0..12 {
             self.world.hear_all();
             self.world.pass(SECOND);
-            while let Some((origin, request)) = self.world.control.pop_front() {
+            while let Some((_, _, origin, request)) = self.world.asked.pop_front() {
                 self.machine.command(self.world.now);
                 let (reply, changes) = self.machine.ask(&request);
                 self.change(changes);
@@ -482,7 +455,7 @@ impl Run {
 
     fn check(&mut self) {
         for id in 0..PARTITIONS {
-            let client = self.world.client();
+            let client = self.world.in_process(0, 0);
             self.world.request(client, &poll(id));
             self.world.pass(SECOND);
             let reply = self.world.try_reply(client).expect("an answer");
@@ -519,7 +492,7 @@ impl Run {
         }
         self.world.pass(SECOND);
         for node in NODES {
-            for shard in &self.world.processes[node].shards {
+            for shard in &self.world.processes[node as usize].shards {
                 assert_eq!(shard.progress().stages, 0);
             }
         }
@@ -540,19 +513,12 @@ fn run(seed: u64) -> BTreeMap<&'static str, usize> {
 /// faults of nodes, connections, catalogs and notices.
 #[test]
 fn what_is_committed_is_appended_once() {
-    let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
-    if let Some(seed) = number("TRANSACTIONS_SEED") {
-        run(seed);
-        return;
-    }
     let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
-    for seed in 0..SEEDS * number("PROPERTY_FACTOR").unwrap_or(1) {
-        let counts = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        assert!(counts.is_ok(), "repeat with TRANSACTIONS_SEED={seed}");
-        for (what, count) in counts.unwrap_or_default() {
+    for_each_seed("TRANSACTIONS_SEED", SEEDS, |seed| {
+        for (what, count) in run(seed) {
             *outcomes.entry(what).or_default() += count;
         }
-    }
+    });
     for what in [
         "committed",
         "expired",

@@ -2,13 +2,13 @@
 
 use headrace_proto::catalog::v1::{TopicKey, delta::Change};
 use headrace_wire::{
-    Command, Identifier, PartitionState, PollingStrategy, Status,
-    command::{PollMessages, SetTraceContext, TopicPath, WaitMessages},
+    Command, Identifier, PartitionState, Status,
+    command::{SetTraceContext, TopicPath, WaitMessages},
     response::{Appended, PartitionDescription, decode_list},
 };
 
-use crate::links::losses::{consumer, poll};
-use crate::links::world::{TIMEOUT_MICROS, World, node_record, partition, topic};
+use crate::links::losses::poll;
+use crate::world::{Setup, TIMEOUT_MICROS, World, partition, poll_first};
 
 fn log(world: &World, id: u32) -> Vec<String> {
     let log = world.truth.logs.get(&partition(id));
@@ -21,28 +21,28 @@ fn log(world: &World, id: u32) -> Vec<String> {
 /// GW-2: a client's messages to a gateway reach the node's partition over a single link.
 #[test]
 fn a_link_is_opened_when_it_is_needed() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     let client = world.client();
-    assert!(world.links_to(0).is_empty());
-    world.send(client, 0, &[b"1", b"2"]);
-    world.send(client, 1, &[b"3"]);
+    assert!(world.links_to(1).is_empty());
+    world.post(client, 0, &[b"1", b"2"]);
+    world.post(client, 1, &[b"3"]);
     let large = vec![b'x'; 40_000];
-    world.send(client, 0, &[&large]);
+    world.post(client, 0, &[&large]);
     for _ in 0..3 {
         assert_eq!(world.reply(client).status, Status::OK);
     }
     assert_eq!(log(&world, 0)[..2], ["1", "2"]);
     assert_eq!(log(&world, 0)[2].as_bytes(), large);
     assert_eq!(log(&world, 1), ["3"]);
-    assert_eq!(world.links_to(0).len(), 1);
-    assert!(world.links_to(1).is_empty());
+    assert_eq!(world.links_to(1).len(), 1);
+    assert!(world.links_to(2).is_empty());
     assert!(world.reports.is_empty());
 }
 
 /// USE-6: the trace context of a request is forwarded with that request only.
 #[test]
 fn a_trace_goes_along() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let client = world.client();
     let context = Command::SetTraceContext(SetTraceContext {
         trace_id: 5,
@@ -52,8 +52,8 @@ fn a_trace_goes_along() {
     let large = vec![7; 20_000];
     for payload in [&b"small"[..], &large] {
         assert_eq!(world.ask(client, &context).status, Status::OK);
-        world.send(client, 0, &[payload]);
-        world.send(client, 0, &[payload]);
+        world.post(client, 0, &[payload]);
+        world.post(client, 0, &[payload]);
         for _ in 0..2 {
             assert_eq!(world.reply(client).status, Status::OK);
         }
@@ -61,7 +61,7 @@ fn a_trace_goes_along() {
     assert_eq!(world.ask(client, &context).status, Status::OK);
     assert_eq!(world.ask(client, &poll(0, false)).status, Status::OK);
     assert_eq!(world.ask(client, &poll(0, false)).status, Status::OK);
-    let traces: Vec<_> = (world.nodes[0].traces.iter())
+    let traces: Vec<_> = (world.node(1).traces.iter())
         .map(|trace| (trace.trace_id, trace.span_id))
         .collect();
     assert_eq!(traces, [(5, 6); 3]);
@@ -69,12 +69,12 @@ fn a_trace_goes_along() {
 
 #[test]
 fn what_waits_for_a_node_goes_in_its_order() {
-    let mut world = World::new(1);
-    world.down = vec![0];
+    let mut world = World::gateway(1);
+    world.down = vec![1];
     let (first, second) = (world.client(), world.client());
-    world.send(first, 0, &[b"1"]);
-    world.send(second, 0, &[b"2"]);
-    world.send(first, 0, &[b"3"]);
+    world.post(first, 0, &[b"1"]);
+    world.post(second, 0, &[b"2"]);
+    world.post(first, 0, &[b"3"]);
     world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.try_reply(first), None);
     assert_eq!(world.reports.len(), 1, "said once: {:?}", world.reports);
@@ -95,10 +95,10 @@ fn what_waits_for_a_node_goes_in_its_order() {
 
 #[test]
 fn requests_to_an_absent_node_are_refused_after_the_timeout() {
-    let mut world = World::new(1);
-    world.down = vec![0];
+    let mut world = World::gateway(1);
+    world.down = vec![1];
     let client = world.client();
-    world.send(client, 0, &[b"1"]);
+    world.post(client, 0, &[b"1"]);
     world.pass(TIMEOUT_MICROS - 200_000);
     assert_eq!(world.try_reply(client), None);
     world.pass(400_000);
@@ -106,7 +106,7 @@ fn requests_to_an_absent_node_are_refused_after_the_timeout() {
     world.down.clear();
     world.pass(TIMEOUT_MICROS);
     assert!(log(&world, 0).is_empty(), "what was refused is not done");
-    world.send(client, 0, &[b"2"]);
+    world.post(client, 0, &[b"2"]);
     world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.reply(client).status, Status::OK);
 }
@@ -115,14 +115,14 @@ fn requests_to_an_absent_node_are_refused_after_the_timeout() {
 /// connection to that partition are not executed in its place. Other partitions and connections are unaffected.
 #[test]
 fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
-    let mut world = World::new(2);
-    world.down = vec![0, 1];
+    let mut world = World::gateway(2);
+    world.down = vec![1, 2];
     let (client, other) = (world.client(), world.client());
-    world.send(client, 0, &[b"1"]);
+    world.post(client, 0, &[b"1"]);
     world.pass(TIMEOUT_MICROS - 100_000);
-    world.send(client, 0, &[b"2"]);
-    world.send(client, 1, &[b"elsewhere"]);
-    world.send(other, 0, &[b"of another"]);
+    world.post(client, 0, &[b"2"]);
+    world.post(client, 1, &[b"elsewhere"]);
+    world.post(other, 0, &[b"of another"]);
     world.pass(200_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
@@ -136,13 +136,13 @@ fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
 /// Once the node was away for long, even a client whose timeout is shorter than `links.unsent_timeout` gets the reason.
 #[test]
 fn a_node_that_was_away_for_long_is_waited_for_briefly() {
-    let mut world = World::new(2);
-    world.down = vec![0];
+    let mut world = World::gateway(2);
+    world.down = vec![1];
     let client = world.client();
-    world.send(client, 0, &[b"1"]);
+    world.post(client, 0, &[b"1"]);
     world.pass(TIMEOUT_MICROS + 200_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
-    world.send(client, 1, &[b"2"]);
+    world.post(client, 1, &[b"2"]);
     world.pass(TIMEOUT_MICROS / 8 - 100_000);
     assert_eq!(world.try_reply(client), None, "the link is tried first");
     world.pass(200_000);
@@ -150,14 +150,14 @@ fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     // The node returns and fails again: this is a new outage.
     world.down.clear();
     world.pass(TIMEOUT_MICROS);
-    world.send(client, 0, &[b"3"]);
+    world.post(client, 0, &[b"3"]);
     world.pass(100_000);
     assert_eq!(world.reply(client).status, Status::OK);
-    world.down = vec![0];
-    let link = world.links_to(0)[0];
-    world.sockets[link].is_ended = true;
+    world.down = vec![1];
+    let link = world.links_to(1)[0];
+    world.wires[link].is_ended[0] = true;
     world.pass(100_000);
-    world.send(client, 0, &[b"4"]);
+    world.post(client, 0, &[b"4"]);
     world.pass(TIMEOUT_MICROS - 500_000);
     assert_eq!(world.try_reply(client), None);
     world.pass(600_000);
@@ -168,26 +168,18 @@ fn a_node_that_was_away_for_long_is_waited_for_briefly() {
 /// expect.
 #[test]
 fn refusals_name_the_partition_and_the_node() {
-    let mut world = World::new(2);
-    world.down = vec![0];
+    let mut world = World::gateway(2);
+    world.down = vec![1];
     let (plain, explained) = (world.client(), world.client());
     let reply = world.ask(explained, &Command::ExplainRefusals);
     assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
     let read = Command::ReadMessages(WaitMessages {
-        poll: PollMessages {
-            consumer: consumer(),
-            stream: Identifier::Numeric(0),
-            topic: Identifier::Numeric(0),
-            partition_id: Some(1),
-            strategy: PollingStrategy::First,
-            count: 1,
-            auto_commit: false,
-        },
+        poll: poll_first(1, 1, false),
         minimum_bytes: 1,
         maximum_wait_micros: TIMEOUT_MICROS / 2,
     });
     for client in [plain, explained] {
-        world.send(client, 1, &[b"1"]);
+        world.post(client, 1, &[b"1"]);
         world.pass(TIMEOUT_MICROS + 200_000);
         let text = if client == explained {
             "partition 1 of topic \"t\" in stream \"s\" is on node \"n1\", which is not reached"
@@ -209,7 +201,7 @@ fn refusals_name_the_partition_and_the_node() {
 /// Offsets cross links, also those of batches that waited for their node; other clients get no payload, as they expect.
 #[test]
 fn offsets_of_batches_cross_links() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     let (plain, asks) = (world.client(), world.client());
     let reply = world.ask(asks, &Command::ReportOffsets);
     assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
@@ -217,17 +209,17 @@ fn offsets_of_batches_cross_links() {
     let mut next = [0; 2];
     for waits in [false, true] {
         if waits {
-            world.down = vec![0];
-            let link = world.links_to(0)[0];
-            world.sockets[link].is_ended = true;
+            world.down = vec![1];
+            let link = world.links_to(1)[0];
+            world.wires[link].is_ended[0] = true;
             world.pass(100_000);
         }
         let batches: [(u32, &[&[u8]]); 3] =
             [(0, &[b"1", b"2"]), (1, &[b"3"]), (0, &[&large, b"4", b"5"])];
         for (partition, messages) in batches {
-            world.send(asks, partition, messages);
+            world.post(asks, partition, messages);
         }
-        world.send(plain, 1, &[b"6"]);
+        world.post(plain, 1, &[b"6"]);
         if waits {
             assert_eq!(world.try_reply(asks), None);
             world.down.clear();
@@ -253,7 +245,7 @@ fn offsets_of_batches_cross_links() {
 /// Lists of partitions show those on unreachable nodes.
 #[test]
 fn partitions_of_a_stopped_node_show() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     world.place_everywhere(&[1, 2]);
     let client = world.client();
     let describe = Command::DescribePartitions(TopicPath {
@@ -273,9 +265,9 @@ fn partitions_of_a_stopped_node_show() {
     let of = |first, second| vec![(0, "n1".to_owned(), first), (1, "n2".to_owned(), second)];
     let serving = PartitionState::Serving;
     assert_eq!(states(&mut world), of(serving, serving));
-    world.down = vec![1];
-    let link = world.links_to(1)[0];
-    world.sockets[link].is_ended = true;
+    world.down = vec![2];
+    let link = world.links_to(2)[0];
+    world.wires[link].is_ended[0] = true;
     world.run();
     assert_eq!(states(&mut world), of(serving, PartitionState::Unreachable));
     world.down.clear();
@@ -285,10 +277,16 @@ fn partitions_of_a_stopped_node_show() {
 /// A client whose request waits for a node cannot send heartbeats.
 #[test]
 fn who_waits_for_a_node_is_not_silent() {
-    let mut world = World::with_heartbeat(1, 1_000_000);
+    let mut world = World::gateway_of(
+        1,
+        Setup {
+            heartbeat_interval_micros: Some(1_000_000),
+            ..Setup::gateway()
+        },
+    );
     let (first, second, idle) = (world.client(), world.client(), world.client());
-    world.down = vec![0];
-    world.send(first, 0, &[b"1"]);
+    world.down = vec![1];
+    world.post(first, 0, &[b"1"]);
     world.pass(TIMEOUT_MICROS + 200_000);
     assert_eq!(world.reply(first).status, Status::PARTITION_UNAVAILABLE);
     assert_eq!(
@@ -298,13 +296,13 @@ fn who_waits_for_a_node_is_not_silent() {
     );
     // The node answers late.
     world.down.clear();
-    world.send(first, 0, &[b"2"]);
+    world.post(first, 0, &[b"2"]);
     world.pass(400_000);
     assert_eq!(world.reply(first).status, Status::OK);
-    world.nodes[0].is_mute = true;
-    world.send(first, 0, &[b"3"]);
+    world.node(1).is_mute = true;
+    world.post(first, 0, &[b"3"]);
     world.pass(4_000_000);
-    world.nodes[0].is_mute = false;
+    world.node(1).is_mute = false;
     world.pass(1_000_000);
     assert_eq!(world.reply(first).status, Status::OK);
     assert_eq!(world.registered(), [1]);
@@ -319,40 +317,37 @@ fn who_waits_for_a_node_is_not_silent() {
 
 #[test]
 fn requests_to_a_partition_without_a_node_wait() {
-    let mut world = World::new(1);
-    let change = world.place(&[9]);
-    world.publish(vec![change]);
+    let mut world = World::gateway(1);
+    world.place(&[9]);
+    world.hear_all();
     let client = world.client();
-    world.send(client, 0, &[b"1"]);
+    world.post(client, 0, &[b"1"]);
     world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.try_reply(client), None);
     world.place_everywhere(&[2]);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(log(&world, 0), ["1"]);
-    assert_eq!(world.links_to(1).len(), 1);
+    assert_eq!(world.links_to(2).len(), 1);
 }
 
 /// A node with a newer catalog refuses calls; the gateway keeps their order until its catalog is as new.
 #[test]
 fn what_is_refused_goes_to_the_new_place_first() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     let client = world.client();
-    world.send(client, 0, &[b"0"]);
+    world.post(client, 0, &[b"0"]);
     assert_eq!(world.reply(client).status, Status::OK);
-    let change = world.place(&[2, 1]);
-    let next = world.version() + 1;
-    for node in &mut world.nodes {
-        node.follow(next, &world.truth);
-    }
+    world.place(&[2, 1]);
+    world.follow_all();
     for payload in [b"1", b"2", b"3"] {
-        world.send(client, 0, &[payload]);
+        world.post(client, 0, &[payload]);
     }
-    world.send(client, 1, &[b"other"]);
+    world.post(client, 1, &[b"other"]);
     assert_eq!(world.try_reply(client), None);
     assert_eq!(log(&world, 1), ["other"], "the lanes of others are free");
     world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(log(&world, 0), ["0"]);
-    world.publish(vec![change]);
+    world.hear_all();
     for _ in 0..4 {
         assert_eq!(world.reply(client).status, Status::OK);
     }
@@ -362,39 +357,39 @@ fn what_is_refused_goes_to_the_new_place_first() {
 /// Calls are sent to a new node only after the old one has answered everything.
 #[test]
 fn what_is_in_flight_to_the_old_place_is_waited_for() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let client = world.client();
-    world.nodes[0].is_mute = true;
-    world.send(client, 0, &[b"1"]);
-    world.send(client, 0, &[b"2"]);
-    world.nodes[0].is_mute = false;
+    world.node(1).is_mute = true;
+    world.post(client, 0, &[b"1"]);
+    world.post(client, 0, &[b"2"]);
+    world.node(1).is_mute = false;
     world.run();
-    world.nodes[0].is_mute = true;
-    world.send(client, 0, &[b"3"]);
-    let change = world.place(&[2]);
-    world.publish(vec![change]);
-    world.follow(1);
-    world.send(client, 0, &[b"4"]);
-    assert!(world.links_to(1).is_empty());
+    world.node(1).is_mute = true;
+    world.post(client, 0, &[b"3"]);
+    world.place(&[2]);
+    world.hear_all();
+    world.follow(2, world.version());
+    world.post(client, 0, &[b"4"]);
+    assert!(world.links_to(2).is_empty());
     assert_eq!(log(&world, 0), ["1", "2", "3"]);
-    world.nodes[0].is_mute = false;
+    world.node(1).is_mute = false;
     world.run();
     for _ in 0..4 {
         assert_eq!(world.reply(client).status, Status::OK);
     }
     assert_eq!(log(&world, 0), ["1", "2", "3", "4"]);
-    assert_eq!(world.links_to(1).len(), 1);
+    assert_eq!(world.links_to(2).len(), 1);
 }
 
 /// A node with an older catalog does not answer before its catalog is as new.
 #[test]
 fn a_node_that_is_behind_catches_up_first() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let client = world.client();
-    world.send(client, 0, &[b"1"]);
-    let change = world.place(&[2]);
-    world.publish(vec![change]);
-    world.send(client, 0, &[b"2"]);
+    world.post(client, 0, &[b"1"]);
+    world.place(&[2]);
+    world.hear_all();
+    world.post(client, 0, &[b"2"]);
     world.pass(TIMEOUT_MICROS * 2);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(world.try_reply(client), None);
@@ -405,56 +400,56 @@ fn a_node_that_is_behind_catches_up_first() {
 
 #[test]
 fn requests_that_wait_for_a_deleted_partition_are_refused() {
-    let mut world = World::new(2);
-    world.down = vec![0];
+    let mut world = World::gateway(2);
+    world.down = vec![1];
     let clients = [world.client(), world.client()];
     for (client, id) in clients.into_iter().zip([0, 1]) {
-        world.send(client, id, &[b"1"]);
+        world.post(client, id, &[b"1"]);
     }
     // The topic is created anew, with another incarnation.
     world.publish(vec![
         Change::TopicDeleted(TopicKey::default()),
-        Change::TopicPut(topic(1, 9)),
+        Change::TopicPut(World::topic(1, 9, 0)),
     ]);
     world.pass(100_000);
     for client in clients {
         assert_eq!(world.reply(client).status, Status::PARTITION_NOT_FOUND);
     }
-    world.send(clients[0], 5, &[b"1"]);
+    world.post(clients[0], 5, &[b"1"]);
     assert_eq!(world.reply(clients[0]).status, Status::PARTITION_NOT_FOUND);
 }
 
 #[test]
 fn a_node_that_has_started_anew_gets_a_new_link() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let client = world.client();
-    world.send(client, 0, &[b"1"]);
+    world.post(client, 0, &[b"1"]);
     assert_eq!(world.reply(client).status, Status::OK);
-    world.publish(vec![node_record(1, 2)]);
-    assert!(world.links_to(0).is_empty());
-    world.follow(0);
-    world.send(client, 0, &[b"2"]);
+    world.publish(vec![world.node_record(1, 2)]);
+    assert!(world.links_to(1).is_empty());
+    world.follow(1, world.version());
+    world.post(client, 0, &[b"2"]);
     assert_eq!(world.reply(client).status, Status::OK);
-    assert_eq!(world.nodes[0].links_opened, 2);
+    assert_eq!(world.node(1).links_opened, 2);
     assert_eq!(log(&world, 0), ["1", "2"]);
 }
 
 #[test]
 fn a_refused_link_is_tried_again_after_growing_pauses() {
-    let mut world = World::new(1);
-    world.nodes[0].refuses = Some(Status::INVALID_TICKET);
+    let mut world = World::gateway(1);
+    world.node(1).refuses = Some(Status::INVALID_TICKET);
     let client = world.client();
-    world.send(client, 0, &[b"1"]);
-    let before = world.sockets.len();
+    world.post(client, 0, &[b"1"]);
+    let before = world.wires.len();
     world.pass(TIMEOUT_MICROS * 9 / 10);
-    let tries = world.sockets.len() - before;
+    let tries = world.wires.len() - before;
     assert!((2..10).contains(&tries), "{tries} tries");
     assert_eq!(world.reports.len(), 1, "{:?}", world.reports);
     assert!(world.reports[0].contains("20202"), "{:?}", world.reports);
-    world.nodes[0].refuses = None;
+    world.node(1).refuses = None;
     world.pass(TIMEOUT_MICROS);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
-    world.send(client, 0, &[b"2"]);
+    world.post(client, 0, &[b"2"]);
     world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(log(&world, 0), ["2"]);
@@ -462,24 +457,24 @@ fn a_refused_link_is_tried_again_after_growing_pauses() {
 
 #[test]
 fn a_gateway_that_stops_waits_for_answers_and_not_for_nodes() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     world.place_everywhere(&[1, 2]);
-    world.down = vec![1];
+    world.down = vec![2];
     let clients = [world.client(), world.client()];
-    world.nodes[0].is_mute = true;
-    world.send(clients[0], 0, &[b"1"]);
-    world.send(clients[1], 1, &[b"2"]);
-    world.nodes[0].is_mute = false;
+    world.node(1).is_mute = true;
+    world.post(clients[0], 0, &[b"1"]);
+    world.post(clients[1], 1, &[b"2"]);
+    world.node(1).is_mute = false;
     world.run();
-    world.nodes[0].is_mute = true;
-    world.send(clients[0], 0, &[b"3"]);
+    world.node(1).is_mute = true;
+    world.post(clients[0], 0, &[b"3"]);
     world.shut_down();
     assert_eq!(world.reply(clients[0]).status, Status::OK);
     let refused = world.reply(clients[1]).status;
     assert_eq!(refused, Status::PARTITION_UNAVAILABLE);
     assert_eq!(world.reply(clients[1]).status, Status::DISCONNECTED);
     assert_eq!(world.try_reply(clients[0]), None);
-    world.nodes[0].is_mute = false;
+    world.node(1).is_mute = false;
     world.run();
     assert_eq!(world.reply(clients[0]).status, Status::OK);
     assert_eq!(world.reply(clients[0]).status, Status::DISCONNECTED);
@@ -487,5 +482,5 @@ fn a_gateway_that_stops_waits_for_answers_and_not_for_nodes() {
     assert!(world.is_drained());
     world.close_partitions();
     assert!(world.is_stopped());
-    assert!(world.links_to(0).is_empty());
+    assert!(world.links_to(1).is_empty());
 }

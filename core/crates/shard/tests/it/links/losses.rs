@@ -1,54 +1,26 @@
 //! Lost links: calls that are sent again, calls that wait, and clients whose requests have an unknown outcome.
 
-use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
-    command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset},
-};
-
-use crate::links::world::{World, partition};
-
-pub fn consumer() -> Consumer<'static> {
-    Consumer {
-        kind: ConsumerKind::Consumer,
-        id: Identifier::Numeric(1),
-    }
-}
+use crate::world::{SILENCE_MICROS, World, offset_path, partition, poll_first};
+use headrace_wire::{Command, Status, command::StoreConsumerOffset};
 
 pub fn poll(partition: u32, auto_commit: bool) -> Command<'static> {
-    Command::PollMessages(PollMessages {
-        consumer: consumer(),
-        stream: Identifier::Numeric(0),
-        topic: Identifier::Named("t"),
-        partition_id: Some(partition),
-        strategy: PollingStrategy::First,
-        count: 10,
-        auto_commit,
-    })
-}
-
-fn path() -> ConsumerOffsetPath<'static> {
-    ConsumerOffsetPath {
-        consumer: consumer(),
-        stream: Identifier::Numeric(0),
-        topic: Identifier::Numeric(0),
-        partition_id: Some(0),
-    }
+    Command::PollMessages(poll_first(partition, 10, auto_commit))
 }
 
 fn store() -> Command<'static> {
     Command::StoreConsumerOffset(StoreConsumerOffset {
-        path: path(),
+        path: offset_path(0),
         offset: 0,
     })
 }
 
 /// A world with one client, one message, and an open link.
 fn joined() -> (World, usize, usize) {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let client = world.client();
-    world.send(client, 0, &[b"first"]);
+    world.post(client, 0, &[b"first"]);
     assert_eq!(world.reply(client).status, Status::OK);
-    let link = world.links_to(0)[0];
+    let link = world.links_to(1)[0];
     (world, client, link)
 }
 
@@ -68,11 +40,11 @@ enum Asked {
 impl Asked {
     fn ask(self, world: &mut World, client: usize) {
         match self {
-            Self::Append => world.send(client, 0, &[b"second"]),
+            Self::Append => world.post(client, 0, &[b"second"]),
             Self::Store => world.request(client, &store()),
             Self::Poll => world.request(client, &poll(0, false)),
             Self::PollAndCommit => world.request(client, &poll(0, true)),
-            Self::ReadOffset => world.request(client, &Command::GetConsumerOffset(path())),
+            Self::ReadOffset => world.request(client, &Command::GetConsumerOffset(offset_path(0))),
         }
     }
 
@@ -95,7 +67,7 @@ fn a_cut_at_every_byte() {
         let (mut world, client, link) = joined();
         world.is_held = true;
         asked.ask(&mut world, client);
-        let request_bytes = world.sockets[link].back.len();
+        let request_bytes = world.wires[link].towards[1].len();
         assert!(request_bytes > 20);
         for bytes in 0..=request_bytes {
             let (mut world, client, link) = joined();
@@ -120,15 +92,15 @@ fn a_cut_at_every_byte() {
         // The whole request was delivered: cut the answer.
         let answer_bytes = answer(asked)
             .0
-            .sockets
+            .wires
             .last()
-            .map(|link| link.towards.len())
+            .map(|link| link.towards[0].len())
             .unwrap();
         assert!(answer_bytes > 10);
         for bytes in 0..=answer_bytes {
             let (mut world, client, link) = answer(asked);
-            world.sockets[link].towards.truncate(bytes);
-            world.sockets[link].is_ended = true;
+            world.wires[link].towards[0].truncate(bytes);
+            world.wires[link].is_ended[0] = true;
             world.run();
             world.pass(500_000);
             if bytes == answer_bytes {
@@ -144,13 +116,11 @@ fn a_cut_at_every_byte() {
 /// World with the answer in transit.
 fn answer(asked: Asked) -> (World, usize, usize) {
     let (mut world, client, link) = joined();
-    world.nodes[0].is_mute = true;
+    world.node(1).is_mute = true;
     asked.ask(&mut world, client);
-    let owed = std::mem::take(&mut world.nodes[0].links.get_mut(&link).unwrap().owed);
-    for slice in owed.into_iter().flat_map(headrace_link::ToGateway::encode) {
-        world.sockets[link].towards.extend(&*slice);
-    }
-    world.nodes[0].is_mute = false;
+    let owed = std::mem::take(&mut world.node(1).links.get_mut(&link).unwrap().owed);
+    world.wires[link].say(owed);
+    world.node(1).is_mute = false;
     (world, client, link)
 }
 
@@ -174,11 +144,11 @@ fn what_was_never_sent_is_sent_over_the_next_link() {
     let (mut world, first, link) = joined();
     let second = world.client();
     world.is_held = true;
-    world.send(first, 0, &[b"perhaps"]);
+    world.post(first, 0, &[b"perhaps"]);
     // A send is in flight: these frames are queued behind it.
-    world.send(second, 0, &[b"surely"]);
-    world.send(second, 0, &[b"and this"]);
-    world.send(first, 0, &[b"never"]);
+    world.post(second, 0, &[b"surely"]);
+    world.post(second, 0, &[b"and this"]);
+    world.post(first, 0, &[b"never"]);
     world.cut(link, 10, 0);
     world.is_held = false;
     world.pass(500_000);
@@ -197,15 +167,15 @@ fn what_was_never_sent_is_sent_over_the_next_link() {
 #[test]
 fn requests_survive_the_drain_of_a_link() {
     let (mut world, client, link) = joined();
-    world.nodes[0].is_mute = true;
-    world.send(client, 0, &[b"second"]);
+    world.node(1).is_mute = true;
+    world.post(client, 0, &[b"second"]);
     world.is_held = true;
-    world.send(client, 0, &[b"third"]);
-    world.send(client, 0, &[b"fourth"]);
-    world.drain_link(0, link);
-    world.nodes[0].is_mute = false;
+    world.post(client, 0, &[b"third"]);
+    world.post(client, 0, &[b"fourth"]);
+    world.drain_link(link);
+    world.node(1).is_mute = false;
     world.is_held = false;
-    world.down = vec![0];
+    world.down = vec![1];
     world.pass(1_000_000);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(world.try_reply(client), None);
@@ -226,16 +196,16 @@ fn requests_survive_the_drain_of_a_link() {
 fn a_link_that_owes_answers_and_is_silent_is_given_up() {
     let (mut world, client, _) = joined();
     // No answers are due, so silence is no failure.
-    world.pass(crate::links::world::SILENCE_MICROS * 3);
-    assert_eq!(world.links_to(0).len(), 1);
-    world.nodes[0].is_mute = true;
+    world.pass(SILENCE_MICROS * 3);
+    assert_eq!(world.links_to(1).len(), 1);
+    world.node(1).is_mute = true;
     let reader = world.client();
-    world.send(client, 0, &[b"second"]);
+    world.post(client, 0, &[b"second"]);
     world.request(reader, &poll(0, false));
-    world.pass(crate::links::world::SILENCE_MICROS - 200_000);
+    world.pass(SILENCE_MICROS - 200_000);
     assert!(!world.is_closed(client));
-    world.nodes[0].links.clear();
-    world.nodes[0].is_mute = false;
+    world.node(1).links.clear();
+    world.node(1).is_mute = false;
     world.pass(1_000_000);
     assert!(world.is_closed(client));
     assert_eq!(world.reply(reader).status, Status::OK);
@@ -253,11 +223,11 @@ fn nonsense_ends_a_link() {
         vec![0xff, 0xff, 0xff, 0x7f, 0x5e, 0x2b, 0, 0],
     ] {
         let (mut world, client, link) = joined();
-        world.sockets[link].towards.extend(&nonsense);
+        world.wires[link].towards[0].extend(&nonsense);
         world.run();
         assert!(world.is_closed(link), "{nonsense:?}");
         assert_eq!(world.reports.len(), 1);
-        world.send(client, 0, &[b"second"]);
+        world.post(client, 0, &[b"second"]);
         world.pass(500_000);
         assert_eq!(world.reply(client).status, Status::OK);
     }

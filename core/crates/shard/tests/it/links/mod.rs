@@ -5,4 +5,3 @@ mod losses;
 mod pressure;
 mod random;
 mod reading;
-pub mod world;

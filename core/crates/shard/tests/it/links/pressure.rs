@@ -2,11 +2,8 @@
 
 use headrace_wire::Status;
 
-use crate::links::{
-    losses::poll,
-    reading::wait,
-    world::{IN_FLIGHT_BYTES_MAX, SILENCE_MICROS, World},
-};
+use crate::links::{losses::poll, reading::wait};
+use crate::world::{IN_FLIGHT_BYTES_MAX, SILENCE_MICROS, Setup, TIMEOUT_MICROS, World};
 
 /// Memory of the gateway, and size of an answer of which some fit.
 const MEMORY_BYTES: u64 = 8 << 20;
@@ -14,28 +11,28 @@ const ANSWER_BYTES: usize = 900_000;
 
 #[test]
 fn who_wants_a_slow_node_waits_and_others_go_on() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     world.place_everywhere(&[1, 2]);
     let (slow, other) = (world.client(), world.client());
-    world.send(slow, 0, &[b"0"]);
+    world.post(slow, 0, &[b"0"]);
     assert_eq!(world.reply(slow).status, Status::OK);
-    world.nodes[0].is_mute = true;
+    world.node(1).is_mute = true;
     let payload = vec![b'x'; 10_000];
     for _ in 0..30 {
-        world.send(slow, 0, &[&payload]);
+        world.post(slow, 0, &[&payload]);
     }
     // Bytes up to the limit, and the capacity of the inbox.
-    let left = world.sockets[slow].towards.len() as u64;
+    let left = world.wires[slow].towards[0].len() as u64;
     assert!(left > 300_000 - 3 * IN_FLIGHT_BYTES_MAX, "{left}");
-    assert_eq!(world.nodes[0].requests, 1 + 7);
-    world.send(other, 1, &[b"1"]);
+    assert_eq!(world.node(1).requests, 1 + 7);
+    world.post(other, 1, &[b"1"]);
     assert_eq!(world.reply(other).status, Status::OK);
     // One more request of another connection is admitted, and that connection is held as well.
-    world.send(other, 0, &[b"2"]);
-    world.send(other, 1, &[b"3"]);
+    world.post(other, 0, &[b"2"]);
+    world.post(other, 1, &[b"3"]);
     assert_eq!(world.try_reply(other), None);
-    assert_eq!(world.nodes[1].requests, 1);
-    world.nodes[0].is_mute = false;
+    assert_eq!(world.node(2).requests, 1);
+    world.node(1).is_mute = false;
     world.run();
     for _ in 0..30 {
         assert_eq!(world.reply(slow).status, Status::OK);
@@ -43,14 +40,14 @@ fn who_wants_a_slow_node_waits_and_others_go_on() {
     for _ in 0..2 {
         assert_eq!(world.reply(other).status, Status::OK);
     }
-    assert_eq!(world.nodes[0].requests, 1 + 30 + 1);
-    assert_eq!(world.sockets[slow].towards.len(), 0);
+    assert_eq!(world.node(1).requests, 1 + 30 + 1);
+    assert_eq!(world.wires[slow].towards[0].len(), 0);
 }
 
 /// Polls that wait at an idle node do not hold back writers.
 #[test]
 fn waiting_polls_hold_back_no_writer() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     world.place_everywhere(&[1, 1]);
     let readers: Vec<usize> = (0..IN_FLIGHT_BYTES_MAX / 256)
         .map(|_| world.client())
@@ -60,7 +57,7 @@ fn waiting_polls_hold_back_no_writer() {
     }
     let writer = world.client();
     for _ in 0..3 {
-        world.send(writer, 1, &[b"1"]);
+        world.post(writer, 1, &[b"1"]);
         assert_eq!(world.reply(writer).status, Status::OK);
     }
     for reader in readers {
@@ -70,18 +67,18 @@ fn waiting_polls_hold_back_no_writer() {
 
 #[test]
 fn who_is_held_may_leave() {
-    let mut world = World::new(1);
-    world.down = vec![0];
+    let mut world = World::gateway(1);
+    world.down = vec![1];
     let payload = vec![b'x'; 10_000];
     let clients = [world.client(), world.client()];
     for client in clients {
         for _ in 0..10 {
-            world.send(client, 0, &[&payload]);
+            world.post(client, 0, &[&payload]);
         }
     }
-    assert!(!world.sockets[clients[0]].towards.is_empty());
-    world.sockets[clients[0]].is_ended = true;
-    world.pass(crate::links::world::TIMEOUT_MICROS * 4);
+    assert!(!world.wires[clients[0]].towards[0].is_empty());
+    world.wires[clients[0]].is_ended[0] = true;
+    world.pass(TIMEOUT_MICROS * 4);
     assert!(!world.is_closed(clients[1]));
     for _ in 0..10 {
         let refused = world.reply(clients[1]).status;
@@ -89,41 +86,51 @@ fn who_is_held_may_leave() {
     }
 }
 
+fn short_of_memory() -> World {
+    World::gateway_of(
+        1,
+        Setup {
+            memory_bytes: MEMORY_BYTES,
+            ..Setup::gateway()
+        },
+    )
+}
+
 /// Readers of large answers, as many as do not fit into the memory, whose clients do not read, and the writer of a batch
 /// whose acknowledgement is behind those answers.
 fn deaf_readers(world: &mut World) -> (Vec<usize>, usize) {
     let writer = world.client();
-    world.send(writer, 0, &[&vec![b'x'; ANSWER_BYTES]]);
+    world.post(writer, 0, &[&vec![b'x'; ANSWER_BYTES]]);
     assert_eq!(world.reply(writer).status, Status::OK);
     let readers: Vec<_> = (0..16).map(|_| world.client()).collect();
     for reader in &readers {
-        world.sockets[*reader].is_deaf = true;
+        world.wires[*reader].is_deaf = true;
         world.request(*reader, &poll(0, false));
     }
     // An eighth of the memory stays free, and the connections have buffers.
     let answered = answered(world, &readers);
     assert!((4..8).contains(&answered), "{answered}");
-    world.send(writer, 0, &[b"behind the answers"]);
+    world.post(writer, 0, &[b"behind the answers"]);
     (readers, writer)
 }
 
 /// Number of readers that were answered.
 fn answered(world: &World, readers: &[usize]) -> usize {
     (readers.iter())
-        .filter(|reader| world.sockets[**reader].back.len() > ANSWER_BYTES)
+        .filter(|reader| world.wires[**reader].towards[1].len() > ANSWER_BYTES)
         .count()
 }
 
 /// SHARD-12: a link on which an answer waits for memory is kept.
 #[test]
 fn a_link_that_waits_for_memory_is_not_silent() {
-    let mut world = World::with_memory(1, MEMORY_BYTES);
+    let mut world = short_of_memory();
     let (readers, writer) = deaf_readers(&mut world);
     world.pass(SILENCE_MICROS * 2);
-    assert_eq!(world.links_to(0).len(), 1);
+    assert_eq!(world.links_to(1).len(), 1);
     assert_eq!(world.try_reply(writer), None);
     for reader in &readers {
-        world.sockets[*reader].is_deaf = false;
+        world.wires[*reader].is_deaf = false;
     }
     world.pass(SILENCE_MICROS / 2);
     assert_eq!(world.reply(writer).status, Status::OK);
@@ -134,13 +141,13 @@ fn a_link_that_waits_for_memory_is_not_silent() {
 /// SHARD-12: clients that do not read stop others only for the time that reading may take.
 #[test]
 fn clients_that_do_not_read_are_disconnected_while_others_wait() {
-    let mut world = World::with_memory(1, MEMORY_BYTES);
+    let mut world = short_of_memory();
     let (readers, writer) = deaf_readers(&mut world);
     world.pass(25_000_000);
     assert_eq!(world.try_reply(writer), None);
     world.pass(75_000_000);
     assert_eq!(world.reply(writer).status, Status::OK);
-    assert_eq!(world.links_to(0).len(), 1);
+    assert_eq!(world.links_to(1).len(), 1);
     let closed = (readers.iter()).filter(|reader| world.is_closed(**reader));
     let closed = closed.count();
     assert!((10..16).contains(&closed), "{closed}");

@@ -6,17 +6,12 @@ use headrace_wire::{
     response::Polled,
 };
 
-use crate::links::{
-    losses::poll,
-    world::{SILENCE_MICROS, WITHOUT_RIGHTS, World, node_record},
-};
+use crate::links::losses::poll;
+use crate::world::{SILENCE_MICROS, WITHOUT_RIGHTS, World, poll_first};
 
 pub fn wait(partition: u32, micros: u64) -> Command<'static> {
-    let Command::PollMessages(poll) = poll(partition, false) else {
-        unreachable!("made so");
-    };
     Command::WaitMessages(WaitMessages {
-        poll,
+        poll: poll_first(partition, 10, false),
         minimum_bytes: 1,
         maximum_wait_micros: micros,
     })
@@ -34,10 +29,10 @@ fn messages(payload: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn what_a_node_has_can_be_polled() {
     for size in [1, 1000, 100_000] {
-        let mut world = World::new(1);
+        let mut world = World::gateway(1);
         let client = world.client();
         let payload = vec![7; size];
-        world.send(client, 0, &[&payload, b"2"]);
+        world.post(client, 0, &[&payload, b"2"]);
         assert_eq!(world.reply(client).status, Status::OK);
         let reply = world.ask(client, &poll(0, false));
         assert_eq!(messages(&reply.payload), [&payload[..], b"2"]);
@@ -47,23 +42,23 @@ fn what_a_node_has_can_be_polled() {
 /// GW-7: a poll waits at the node, even over successive links.
 #[test]
 fn a_poll_waits_elsewhere() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let (reader, writer) = (world.client(), world.client());
     world.request(reader, &wait(0, 20_000_000));
     assert_eq!(world.try_reply(reader), None);
-    let link = world.links_to(0)[0];
+    let link = world.links_to(1)[0];
     world.cut(link, 0, 0);
     world.pass(10_000_000);
-    assert_eq!(world.links_to(0).len(), 1, "it waits again");
+    assert_eq!(world.links_to(1).len(), 1, "it waits again");
     assert_eq!(world.try_reply(reader), None);
-    world.send(writer, 0, &[b"1"]);
+    world.post(writer, 0, &[b"1"]);
     assert_eq!(messages(&world.reply(reader).payload), [b"1"]);
     assert_eq!(world.reply(writer).status, Status::OK);
 }
 
 #[test]
 fn a_poll_waits_no_longer_than_asked() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let reader = world.client();
     world.request(reader, &wait(0, 1_000_000));
     world.pass(900_000);
@@ -73,8 +68,8 @@ fn a_poll_waits_no_longer_than_asked() {
     assert_eq!(reply.status, Status::OK);
     assert!(messages(&reply.payload).is_empty());
     // An unavailable node is reported as such.
-    world.down = vec![0];
-    let link = world.links_to(0)[0];
+    world.down = vec![1];
+    let link = world.links_to(1)[0];
     world.cut(link, 0, 0);
     world.request(reader, &wait(0, 1_000_000));
     world.pass(1_100_000);
@@ -85,13 +80,13 @@ fn a_poll_waits_no_longer_than_asked() {
 /// expires.
 #[test]
 fn a_poll_does_not_wait_for_a_node_that_hangs() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let reader = world.client();
     world.request(reader, &wait(0, 1_000_000));
-    world.nodes[0].is_mute = true;
+    world.node(1).is_mute = true;
     // No answer is due while the poll may wait.
     world.pass(900_000);
-    assert_eq!(world.links_to(0).len(), 1);
+    assert_eq!(world.links_to(1).len(), 1);
     world.pass(SILENCE_MICROS);
     assert_eq!(world.try_reply(reader), None);
     world.pass(1_000_000);
@@ -101,13 +96,13 @@ fn a_poll_does_not_wait_for_a_node_that_hangs() {
 
 #[test]
 fn a_poll_that_waits_follows_its_partition() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let (reader, writer) = (world.client(), world.client());
     world.request(reader, &wait(0, 20_000_000));
     world.place_everywhere(&[2]);
-    world.send(writer, 0, &[b"1"]);
+    world.post(writer, 0, &[b"1"]);
     assert_eq!(messages(&world.reply(reader).payload), [b"1"]);
-    assert_eq!(world.links_to(1).len(), 1);
+    assert_eq!(world.links_to(2).len(), 1);
 }
 
 fn watch() -> Command<'static> {
@@ -124,19 +119,19 @@ fn watch() -> Command<'static> {
 /// GW-7: watchers are notified, over successive links and after moves of the partition.
 #[test]
 fn watchers_are_notified_whatever_happens_to_links() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let (watcher, writer) = (world.client(), world.client());
     world.request(watcher, &watch());
     assert_eq!(world.reply(watcher).status, Status::OK);
     assert!(!world.reply(watcher).payload.is_empty(), "how it is");
     for round in 0..4 {
         assert_eq!(world.try_reply(watcher), None);
-        world.send(writer, 0, &[b"1"]);
+        world.post(writer, 0, &[b"1"]);
         assert_eq!(world.reply(writer).status, Status::OK);
         assert!(!world.reply(watcher).payload.is_empty(), "round {round}");
         match round {
             0 => {
-                let link = world.links_to(0)[0];
+                let link = world.links_to(1)[0];
                 world.cut(link, 0, 0);
                 world.pass(1_000_000);
             }
@@ -146,13 +141,9 @@ fn watchers_are_notified_whatever_happens_to_links() {
             }
             2 => {
                 // The nodes receive the change first.
-                let change = world.place(&[1]);
-                let version = world.version() + 1;
-                for node in &mut world.nodes {
-                    node.follow(version, &world.truth);
-                }
-                world.run();
-                world.publish(vec![change]);
+                world.place(&[1]);
+                world.follow_all();
+                world.hear_all();
                 world.pass(1_000_000);
             }
             _ => {}
@@ -163,12 +154,12 @@ fn watchers_are_notified_whatever_happens_to_links() {
 /// Statistics are gathered before a list is returned; a node that does not answer delays it by one second.
 #[test]
 fn statistics_are_gathered_when_a_client_requests_them() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     world.place_everywhere(&[1, 2]);
     let client = world.client();
     for (id, count) in [(0, 3), (1, 2)] {
         for _ in 0..count {
-            world.send(client, id, &[b"x"]);
+            world.post(client, id, &[b"x"]);
             assert_eq!(world.reply(client).status, Status::OK);
         }
     }
@@ -181,12 +172,12 @@ fn statistics_are_gathered_when_a_client_requests_them() {
     };
     let reply = world.ask(client, &get);
     assert_eq!(count(&reply.payload), 5);
-    world.send(client, 0, &[b"x"]);
-    world.send(client, 1, &[b"x"]);
+    world.post(client, 0, &[b"x"]);
+    world.post(client, 1, &[b"x"]);
     for _ in 0..2 {
         assert_eq!(world.reply(client).status, Status::OK);
     }
-    world.nodes[1].is_mute = true;
+    world.node(2).is_mute = true;
     world.request(client, &get);
     world.pass(900_000);
     assert_eq!(world.try_reply(client), None);
@@ -196,7 +187,7 @@ fn statistics_are_gathered_when_a_client_requests_them() {
         6,
         "without the last of the mute one"
     );
-    world.nodes[1].is_mute = false;
+    world.node(2).is_mute = false;
     world.run();
     let reply = world.ask(client, &Command::GetStats);
     assert_eq!(reply.status, Status::OK);
@@ -209,7 +200,7 @@ fn statistics_are_gathered_when_a_client_requests_them() {
 /// Requests behind one for statistics wait with it, so a stopped node must not delay each of them.
 #[test]
 fn statistics_are_not_awaited_from_a_stopped_node() {
-    let mut world = World::new(2);
+    let mut world = World::gateway(2);
     world.place_everywhere(&[1, 2]);
     let client = world.client();
     let get = Command::GetTopic(TopicPath {
@@ -217,15 +208,15 @@ fn statistics_are_not_awaited_from_a_stopped_node() {
         topic: Identifier::Numeric(0),
     });
     assert_eq!(world.ask(client, &get).status, Status::OK);
-    world.down = vec![1];
-    let link = world.links_to(1)[0];
+    world.down = vec![2];
+    let link = world.links_to(2)[0];
     world.cut(link, 0, 0);
     for _ in 0..20 {
         assert_eq!(world.ask(client, &get).status, Status::OK);
         world.pass(300_000);
     }
     // One waits for the attempt to connect, if the network loses it, and the others do not.
-    world.silent = vec![1];
+    world.silent = vec![2];
     world.pass(2_000_000);
     world.request(client, &get);
     assert_eq!(world.try_reply(client), None);
@@ -236,7 +227,7 @@ fn statistics_are_not_awaited_from_a_stopped_node() {
     world.silent.clear();
     world.down.clear();
     world.run();
-    world.nodes[1].is_mute = true;
+    world.node(2).is_mute = true;
     world.request(client, &get);
     assert_eq!(world.try_reply(client), None, "it is asked");
 }
@@ -245,17 +236,17 @@ fn statistics_are_not_awaited_from_a_stopped_node() {
 #[test]
 fn statistics_are_not_awaited_from_a_node_that_has_started_anew() {
     for is_linked in [false, true] {
-        let mut world = World::new(1);
+        let mut world = World::gateway(1);
         let client = world.client();
         if is_linked {
-            world.send(client, 0, &[b"x"]);
+            world.post(client, 0, &[b"x"]);
             assert_eq!(world.reply(client).status, Status::OK);
         }
-        world.nodes[0].is_mute = true;
+        world.node(1).is_mute = true;
         world.request(client, &Command::GetStreams);
         assert_eq!(world.try_reply(client), None);
-        world.publish(vec![node_record(1, 2)]);
-        assert!(world.links_to(0).is_empty());
+        world.publish(vec![world.node_record(1, 2)]);
+        assert!(world.links_to(1).is_empty());
         world.pass(1_200_000);
         let reply = world.try_reply(client).map(|reply| reply.status);
         assert_eq!(reply, Some(Status::OK), "linked: {is_linked}");
@@ -265,9 +256,9 @@ fn statistics_are_not_awaited_from_a_node_that_has_started_anew() {
 /// A refused request is refused at once: its latency does not reveal that the entity exists.
 #[test]
 fn statistics_are_not_asked_for_by_those_who_may_not_see_them() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     let client = world.client_of(WITHOUT_RIGHTS);
-    world.nodes[0].is_mute = true;
+    world.node(1).is_mute = true;
     for id in [0, 9] {
         let (stream, topic) = (Identifier::Numeric(id), Identifier::Numeric(0));
         for command in with_statistics(stream, topic) {
@@ -281,9 +272,9 @@ fn statistics_are_not_asked_for_by_those_who_may_not_see_them() {
 /// Every command that the registry marks waits for the nodes.
 #[test]
 fn every_command_with_statistics_asks_for_them() {
-    let mut world = World::new(1);
+    let mut world = World::gateway(1);
     world.place_everywhere(&[1, 1]);
-    world.nodes[0].is_mute = true;
+    world.node(1).is_mute = true;
     let commands = with_statistics(Identifier::Numeric(0), Identifier::Numeric(0));
     let marked = (CommandCode::ALL.iter())
         .filter(|code| code.attributes().has(Attributes::STATISTICS))

@@ -5,20 +5,17 @@ use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
     control::v1::request::Operation,
 };
-use headrace_shard::{Hosting, LinksConfig};
+use headrace_shard::Hosting;
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
+    Command, Identifier, Partitioning, PollingStrategy, Status,
     command::{
         ConsumerOffsetPath, FlushUnsavedBuffer, GetUser, GroupPath, StageMessages, StreamPath,
         TopicPath,
     },
 };
 
-use crate::shards::{
-    messages::poll,
-    nodes::node_here,
-    world::{World, batch},
-};
+use crate::shards::{messages::poll, nodes::node_here};
+use crate::world::{TIMEOUT_MICROS, World, batch, consumer};
 
 const STREAM: Identifier<'_> = Identifier::Named("s");
 const TOPIC: Identifier<'_> = Identifier::Named("t");
@@ -47,20 +44,11 @@ fn questions(world: &World) -> usize {
 
 /// A user without permissions, or with permission to poll everything.
 fn user(may_poll: bool) -> Change {
-    Change::UserPut(records::User {
-        id: USER,
-        username: "reader".into(),
-        created_at_micros: 1,
-        status: records::UserStatus::Active.into(),
-        password_version: 1,
-        permissions: Some(records::Permissions {
-            global: Some(records::GlobalPermissions {
-                poll_messages: may_poll,
-                ..Default::default()
-            }),
-            streams: Vec::new(),
-        }),
-    })
+    let permissions = records::GlobalPermissions {
+        poll_messages: may_poll,
+        ..Default::default()
+    };
+    crate::world::user(USER, "reader", Some(permissions))
 }
 
 /// Call `with` with a batch to be sent and one to be staged, with payloads of this size.
@@ -86,12 +74,8 @@ fn with_requests(mut with: impl FnMut(&Command<'_>, Status)) {
             with(command, Status::STREAM_ID_NOT_FOUND);
         });
     }
-    let consumer = Consumer {
-        kind: ConsumerKind::Consumer,
-        id: Identifier::Numeric(1),
-    };
     let offset = ConsumerOffsetPath {
-        consumer,
+        consumer: consumer(1),
         stream: STREAM,
         topic: TOPIC,
         partition_id: Some(0),
@@ -185,11 +169,11 @@ fn batches_go_where_another_gateway_has_made_a_topic() {
         with_batches(payload_bytes, |command| {
             let mut world = gateway();
             let link = world.login(0);
-            world.news = World::stream_and_topic(1);
+            world.change(World::stream_and_topic(1));
             world.request(link, command);
             assert_eq!(world.try_reply(link), None, "it waits for a node");
             // This world has no reachable nodes.
-            world.pass(LinksConfig::default().unsent_timeout_micros);
+            world.pass(TIMEOUT_MICROS);
             assert_eq!(world.reply(link).status, Status::PARTITION_UNAVAILABLE);
             assert_eq!(questions(&world), 1);
         });
@@ -200,18 +184,16 @@ fn batches_go_where_another_gateway_has_made_a_topic() {
 fn a_group_that_another_gateway_has_made_is_joined() {
     let mut world = gateway();
     let link = world.login(0);
-    world.news = World::stream_and_topic(1);
-    world
-        .news
-        .push(Change::ConsumerGroupPut(records::ConsumerGroup {
-            stream_id: 0,
-            topic_id: 0,
-            id: 0,
-            name: "g".into(),
-            key: 1,
-            partitions_count: 1,
-            ..Default::default()
-        }));
+    world.change(World::stream_and_topic(1));
+    world.change(vec![Change::ConsumerGroupPut(records::ConsumerGroup {
+        stream_id: 0,
+        topic_id: 0,
+        id: 0,
+        name: "g".into(),
+        key: 1,
+        partitions_count: 1,
+        ..Default::default()
+    })]);
     assert_eq!(
         world.ask(link, &Command::JoinConsumerGroup(GROUP)).status,
         Status::OK
@@ -233,7 +215,7 @@ fn a_permission_that_was_just_granted_counts() {
     let link = world.in_process(0, USER);
     let polling = poll(0, PollingStrategy::First, 1);
     assert_eq!(world.ask(link, &polling).status, Status::UNAUTHORIZED);
-    world.news = vec![user(true)];
+    world.change(vec![user(true)]);
     world.request(link, &polling);
     assert_eq!(world.try_reply(link), None, "it waits for a node");
     assert_eq!(questions(&world), 2);

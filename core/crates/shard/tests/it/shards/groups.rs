@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU16;
 
+use crate::shards::sessions::with_heartbeat;
+use crate::world::{GATEWAY_ID, World};
 use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId, owner_shard};
 use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
@@ -14,8 +16,6 @@ use headrace_wire::{
     response::{AssignedPartition, GroupDetails, Membership, Polled},
 };
 
-use crate::shards::world::{GATEWAY, World};
-
 const GROUP: Identifier<'_> = Identifier::Named("g");
 const KEY: u32 = 9;
 
@@ -26,7 +26,7 @@ type Owned<'a> = (u32, &'a [u32], &'a [(u32, u32, u64)]);
 fn group(key: u32, members: &[Owned<'_>]) -> Change {
     let member = |(client, partitions, revocations): &Owned<'_>| records::GroupMember {
         id: *client,
-        gateway_id: GATEWAY,
+        gateway_id: GATEWAY_ID,
         client_id: *client,
         user_id: 0,
         incarnation: 100 + u64::from(*client),
@@ -317,7 +317,7 @@ fn a_closed_connection_is_reported_if_it_may_be_a_member() {
 /// under a number that the end of its earlier memberships does not affect.
 #[test]
 fn a_silent_member_leaves_its_groups_and_its_connection_stays() {
-    let mut world = World::with_heartbeat(Some(5_000_000)).with_topic(8);
+    let mut world = with_heartbeat().with_topic(8);
     let member = world.login(0);
     world.publish(vec![group(KEY, &[])]);
     assert_eq!(world.ask(member, &join()).status, Status::OK);
@@ -358,7 +358,7 @@ fn members_without_a_connection_are_reported_again_and_again() {
     };
     record.members.push(records::GroupMember {
         id: 8,
-        gateway_id: GATEWAY + 1,
+        gateway_id: GATEWAY_ID + 1,
         client_id: 8,
         ..Default::default()
     });
@@ -464,7 +464,7 @@ fn a_member_learns_its_partitions() {
 /// Members that ask for their partitions need no other heartbeat; one that was silent is refused as stale.
 #[test]
 fn asking_for_partitions_is_a_heartbeat() {
-    let mut world = World::with_heartbeat(Some(5_000_000)).with_topic(8);
+    let mut world = with_heartbeat().with_topic(8);
     let (asks, silent) = (world.login(0), world.login(0));
     for link in [asks, silent] {
         world.publish(vec![group(KEY, &[])]);

@@ -14,10 +14,10 @@ use headrace_wire::{
 
 use crate::shards::{
     messages::{payloads, poll},
-    nodes::{HERE, THERE, node_here, partition, placed},
+    nodes::{HERE, THERE, node_here},
     served::peer::{INCARNATION, ticket},
-    world::{World, batch},
 };
+use crate::world::{World, batch, partition, partition_of, placed};
 
 fn topic(access: Access) -> Scope {
     Scope::Topic {
@@ -224,7 +224,7 @@ fn a_ticket_is_for_messages_alone() {
             status(
                 &mut world,
                 link,
-                &crate::shards::world::login(crate::shards::world::PASSWORD)
+                &crate::world::login(crate::world::PASSWORD)
             ),
             Status::OK
         );
@@ -323,9 +323,7 @@ fn who_shows_a_node_no_ticket_has_to_leave() {
 #[test]
 fn the_connection_of_a_holder_moves_to_the_owner() {
     let mut world = node_here(&[HERE; 4]);
-    let far = (0..4)
-        .find(|id| crate::shards::served::peer::shard_of(partition(*id)) == 1)
-        .expect("one of them");
+    let far = partition_of(1);
     let link = log_in(&mut world, one(partition(far), Access::ALL));
     for _ in 0..40 {
         assert_eq!(world.send(link, far, &[b"x"]), Status::OK);

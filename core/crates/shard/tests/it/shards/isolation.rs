@@ -1,23 +1,16 @@
 //! Panic in a step of one partition: that partition is out of service, and all others continue (LOG-14).
 
 use headrace_proto::catalog::v1::delta::Change;
-use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
+use headrace_wire::{Command, PollingStrategy, Status};
 
 use crate::shards::{
     messages::{payloads, poll},
-    nodes::partition,
     waits::wait,
-    world::{World, batch},
 };
+use crate::world::{World, partition};
 
 fn send(world: &mut World, link: usize, number: u32, payload: &[u8]) {
-    let batch = batch(&[payload]);
-    let request = batch.request(
-        Identifier::Named("s"),
-        Identifier::Numeric(0),
-        Partitioning::PartitionId(number),
-    );
-    world.request(link, &Command::SendMessages(request));
+    world.post(link, number, &[payload]);
 }
 
 /// A world with two partitions. A write to the first is in flight, and its completion causes a panic.

@@ -3,7 +3,8 @@
 use headrace_shard::Reading;
 use headrace_wire::{Command, CommandCode, PollingStrategy, Status};
 
-use crate::shards::{messages::poll, world::World};
+use crate::shards::messages::poll;
+use crate::world::World;
 
 fn reading(world: &World) -> Reading {
     let mut reading = Reading::default();
@@ -68,13 +69,7 @@ fn latencies_hold_the_wait_for_the_storage() {
     let mut world = World::new().with_topic(1);
     let link = world.login(0);
     world.storage_held = true;
-    let batch = crate::shards::world::batch(&[b"m"]);
-    let request = Command::SendMessages(batch.request(
-        headrace_wire::Identifier::Named("s"),
-        headrace_wire::Identifier::Named("t"),
-        headrace_wire::Partitioning::PartitionId(0),
-    ));
-    world.request(link, &request);
+    world.post(link, 0, &[b"m"]);
     world.pass(1_000_000);
     assert_eq!(world.try_reply(link), None);
     world.release_storage();

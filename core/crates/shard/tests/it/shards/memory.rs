@@ -3,27 +3,29 @@
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
 
-use crate::shards::{
-    messages::{payloads, poll},
-    world::{World, batch},
-};
+use crate::shards::messages::{payloads, poll};
+use crate::world::{Setup, World, batch, to_partition};
 
 const MEMORY_BYTES: u64 = 16 << 20;
 
+/// A world whose shards share this much memory.
+fn with_memory(memory_bytes: u64) -> World {
+    World::of(Setup {
+        memory_bytes,
+        ..Setup::default()
+    })
+}
+
 fn send_command(payload: &[u8], partition: u32, request: impl FnOnce(&Command<'_>)) {
     let batch = batch(&[payload]);
-    let send = batch.request(
-        Identifier::Named("s"),
-        Identifier::Numeric(0),
-        Partitioning::PartitionId(partition),
-    );
+    let send = to_partition(&batch, partition);
     request(&Command::SendMessages(send));
 }
 
 /// Caches of all shards' partitions release what a batch needs: the messages sent exceed the pool by far.
 #[test]
 fn caches_never_keep_batches_out() {
-    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(10);
+    let mut world = with_memory(MEMORY_BYTES).with_topic(10);
     let links = [world.login(0), world.login(1)];
     let payload = vec![7; 1_000_000];
     for number in 0..180 {
@@ -44,7 +46,7 @@ fn caches_never_keep_batches_out() {
 /// Partitions of one shard release what a batch for another shard needs.
 #[test]
 fn caches_of_an_idle_shard_are_given_back() {
-    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(64);
+    let mut world = with_memory(MEMORY_BYTES).with_topic(64);
     let links = [world.login(0), world.login(1)];
     let payload = vec![7; 400_000];
     // All partitions have messages, on both shards.
@@ -69,7 +71,7 @@ fn caches_of_an_idle_shard_are_given_back() {
 /// messages that occupied its memory.
 #[test]
 fn batches_that_wait_are_let_in_in_their_order() {
-    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(4);
+    let mut world = with_memory(MEMORY_BYTES).with_topic(4);
     let producer = world.login(0);
     let payload = vec![7; 3_900_000];
     // Three consumers that receive nothing keep most of the memory.
@@ -110,7 +112,7 @@ fn batches_that_wait_are_let_in_in_their_order() {
 /// Small batches are all appended, even if their partitions need more blocks than fit into memory.
 #[test]
 fn a_thousand_partitions_share_little_memory() {
-    let mut world = World::short_of_memory(1 << 20).with_topic(1000);
+    let mut world = with_memory(1 << 20).with_topic(1000);
     let link = world.login(0);
     for round in 0..2_u8 {
         for partition in 0..1000 {
@@ -129,7 +131,7 @@ const OTHER: u32 = 7;
 
 /// A world in which another user may send, too, and the frame of a batch that is a quarter of all memory.
 fn with_another_user() -> (World, Vec<u8>) {
-    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(2);
+    let mut world = with_memory(MEMORY_BYTES).with_topic(2);
     world.publish(vec![Change::UserPut(records::User {
         id: OTHER,
         username: "other".into(),

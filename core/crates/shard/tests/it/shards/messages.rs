@@ -6,29 +6,13 @@ use std::num::NonZeroU16;
 
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId, owner_shard};
 use headrace_proto::catalog::v1::delta::Change;
-use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
-    command::PollMessages, response::Polled,
-};
+use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status, response::Polled};
 
-use crate::shards::{
-    waits::wait,
-    world::{World, batch},
-};
+use crate::shards::waits::wait;
+use crate::world::{World, batch, polling, to_partition};
 
 pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'static> {
-    Command::PollMessages(PollMessages {
-        consumer: Consumer {
-            kind: ConsumerKind::Consumer,
-            id: Identifier::Numeric(1),
-        },
-        stream: Identifier::Numeric(0),
-        topic: Identifier::Named("t"),
-        partition_id: Some(partition),
-        strategy,
-        count,
-        auto_commit: true,
-    })
+    Command::PollMessages(polling(partition, strategy, count))
 }
 
 /// Payloads of a poll.
@@ -92,11 +76,7 @@ fn batches_are_pipelined_and_answered_in_order() {
         let partition = if number == 13 { 99 } else { number % 4 };
         let large = vec![b'x'; 20_000];
         let one = batch(&[text.as_bytes(), &large]);
-        let request = one.request(
-            Identifier::Named("s"),
-            Identifier::Named("t"),
-            Partitioning::PartitionId(partition),
-        );
+        let request = to_partition(&one, partition);
         Command::SendMessages(request)
             .try_encode_frame(&mut frames)
             .unwrap();
@@ -221,11 +201,7 @@ fn a_connection_moves_to_its_partitions() {
     for number in 0..100_u32 {
         let text = number.to_string();
         let one = batch(&[text.as_bytes()]);
-        let request = one.request(
-            Identifier::Named("s"),
-            Identifier::Named("t"),
-            Partitioning::PartitionId(away),
-        );
+        let request = to_partition(&one, away);
         Command::SendMessages(request)
             .try_encode_frame(&mut frames)
             .unwrap();
@@ -277,13 +253,7 @@ fn batches_wait_for_room() {
     };
     for number in 0..8 {
         for link in links {
-            let batch = batch(&[&payload(link, number)]);
-            let request = batch.request(
-                Identifier::Numeric(0),
-                Identifier::Named("t"),
-                Partitioning::PartitionId(0),
-            );
-            world.request(link, &Command::SendMessages(request));
+            world.post(link, 0, &[&payload(link, number)]);
             assert_eq!(world.try_reply(link), None);
         }
     }
@@ -320,11 +290,7 @@ fn what_waits_for_room_goes_with_its_topic() {
         let payload = vec![b'x'; 40_000];
         let batch = batch(&[&payload]);
         for _ in 0..4 {
-            let request = batch.request(
-                Identifier::Numeric(0),
-                Identifier::Numeric(0),
-                Partitioning::PartitionId(partition),
-            );
+            let request = to_partition(&batch, partition);
             world.request(link, &Command::SendMessages(request));
         }
         let incarnation = 4 + u64::from(partition);

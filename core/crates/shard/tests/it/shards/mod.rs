@@ -18,4 +18,3 @@ mod traces;
 mod waits;
 mod watches;
 mod websocket;
-mod world;

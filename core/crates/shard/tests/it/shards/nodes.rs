@@ -1,74 +1,47 @@
 //! Shards that host some partitions, or none: the others are on other nodes.
 
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
-use headrace_shard::{Hosting, LinksConfig};
+use headrace_shard::Hosting;
 use headrace_wire::{
     Command, PollingStrategy, Status,
     command::{PollMessages, WaitMessages},
 };
 
-use crate::shards::{
-    messages::{payloads, poll},
-    world::World,
-};
+use crate::shards::messages::{payloads, poll};
+use crate::world::{Setup, TIMEOUT_MICROS, World, partition, placed};
 
 /// Ids of this node, and of another one.
 pub const HERE: u32 = 1;
 pub const THERE: u32 = 2;
 
-pub fn partition(id: u32) -> Namespace {
-    Namespace::new(StreamId(0), TopicId(0), PartitionId(id)).expect("fits")
-}
-
-fn node(id: u32, name: &str) -> Change {
-    Change::NodePut(records::Node {
-        id,
-        name: name.into(),
-        incarnation: 1,
-        binary_address: format!("127.0.0.1:81{id:02}"),
-        grpc_address: String::new(),
-        shards: 2,
-        registered_at_micros: 1,
-        status: records::NodeStatus::Live.into(),
-        is_draining: false,
-    })
-}
-
-/// Place every partition on the node given at its index.
-pub fn placed(nodes: &[u32]) -> Change {
-    let partitions = nodes.iter().map(|node| records::PartitionPlacement {
-        node_ids: vec![*node],
-        holder_node_id: *node,
-        ..Default::default()
-    });
-    Change::TopicPlacementPut(records::TopicPlacement {
-        partitions: partitions.collect(),
-        ..Default::default()
-    })
-}
-
-/// The node `here` of two, with a topic whose partitions are placed on either.
+/// This node of two, with a topic whose partitions are placed on either.
 pub fn node_here(placement: &[u32]) -> World {
-    world(World::hosting(&placed_here()), placement)
+    world(World::hosting(&here()), placement)
 }
 
 /// Such a node with this much memory.
 pub fn node_within(memory_bytes: u64, placement: &[u32]) -> World {
     world(
-        World::hosting_within(&placed_here(), memory_bytes),
+        World::of(Setup {
+            hosting: here(),
+            tracing: true,
+            memory_bytes,
+            ..Setup::default()
+        }),
         placement,
     )
 }
 
-fn placed_here() -> Hosting {
-    Hosting::Placed {
-        node: "here".into(),
-    }
+/// Hosting of this node.
+pub fn here() -> Hosting {
+    Hosting::Placed { node: "n1".into() }
 }
 
 fn world(mut world: World, placement: &[u32]) -> World {
-    world.publish(vec![node(HERE, "here"), node(THERE, "there")]);
+    world.publish(vec![
+        world.node_record(HERE, 1),
+        world.node_record(THERE, 1),
+    ]);
     let count = u32::try_from(placement.len()).expect("few");
     let mut world = world.with_topic(count);
     world.publish(vec![placed(placement)]);
@@ -103,15 +76,12 @@ fn a_node_has_what_is_placed_on_it() {
 
 #[test]
 fn what_is_placed_nowhere_is_nowhere() {
-    let hosting = Hosting::Placed {
-        node: "here".into(),
-    };
-    let mut world = World::hosting(&hosting).with_topic(1);
+    let mut world = World::hosting(&here()).with_topic(1);
     let link = world.login(0);
     let refused = Status::PARTITION_UNAVAILABLE;
     assert_eq!(world.send(link, 0, &[b"x"]), refused);
     assert!(!world.has_directory(partition(0)));
-    world.publish(vec![node(HERE, "here"), placed(&[THERE])]);
+    world.publish(vec![world.node_record(HERE, 1), placed(&[THERE])]);
     assert_eq!(world.send(link, 0, &[b"x"]), refused);
     world.publish(vec![placed(&[HERE])]);
     assert_eq!(world.send(link, 0, &[b"x"]), Status::OK);
@@ -122,17 +92,11 @@ fn who_hosts_nothing_opens_nothing() {
     let mut world = world(World::hosting(&Hosting::Nothing), &[HERE, THERE]);
     let link = world.login(0);
     for id in 0..2 {
-        let batch = crate::shards::world::batch(&[b"x"]);
-        let request = batch.request(
-            headrace_wire::Identifier::Numeric(0),
-            headrace_wire::Identifier::Numeric(0),
-            headrace_wire::Partitioning::PartitionId(id),
-        );
-        world.request(link, &Command::SendMessages(request));
+        world.post(link, id, &[b"x"]);
         assert_eq!(world.try_reply(link), None);
     }
     // This world has no reachable nodes.
-    world.pass(LinksConfig::default().unsent_timeout_micros);
+    world.pass(TIMEOUT_MICROS);
     for id in 0..2 {
         assert_eq!(world.reply(link).status, Status::PARTITION_UNAVAILABLE);
         assert!(!world.has_directory(partition(id)));
@@ -146,13 +110,7 @@ fn a_partition_that_leaves_keeps_its_directory() {
     let link = world.login(0);
     assert_eq!(world.send(link, 0, &[b"1", b"2"]), Status::OK);
     world.storage_held = true;
-    let request = crate::shards::world::batch(&[b"3"]);
-    let request = request.request(
-        headrace_wire::Identifier::Numeric(0),
-        headrace_wire::Identifier::Numeric(0),
-        headrace_wire::Partitioning::PartitionId(0),
-    );
-    world.request(link, &Command::SendMessages(request));
+    world.post(link, 0, &[b"3"]);
     world.publish(vec![placed(&[THERE])]);
     assert_eq!(world.try_reply(link), None, "it is being written");
     let other = world.login(0);
@@ -237,13 +195,7 @@ fn nothing_is_lost_by_moving() {
             match random.u32(0..10) {
                 0..4 if asked.is_none() => {
                     let text = step.to_string().into_bytes();
-                    let batch = crate::shards::world::batch(&[&text]);
-                    let request = batch.request(
-                        headrace_wire::Identifier::Numeric(0),
-                        headrace_wire::Identifier::Numeric(0),
-                        headrace_wire::Partitioning::PartitionId(0),
-                    );
-                    world.request(link, &Command::SendMessages(request));
+                    world.post(link, 0, &[&text]);
                     asked = Some(text);
                 }
                 0..4 => {}

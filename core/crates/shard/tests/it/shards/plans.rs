@@ -9,10 +9,10 @@ use headrace_wire::{
 };
 
 use crate::shards::{
-    nodes::{HERE, node_here, partition},
+    nodes::{HERE, node_here},
     served::peer::{INCARNATION, ticket},
-    world::World,
 };
+use crate::world::{World, partition};
 
 fn request(partition_id: u32, start: u64, end: u64) -> Command<'static> {
     Command::PlanRange(PlanRange {

@@ -1,12 +1,11 @@
 //! LOG-6: the cleaner enforces the retention of topics, across all partitions and shards.
 
+use crate::world::{World, offset_path, polling};
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, PartitionState, PollingStrategy, Status,
-    command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset, TopicPath, WaitMessages},
+    Command, Identifier, PartitionState, PollingStrategy, Status,
+    command::{PollMessages, StoreConsumerOffset, TopicPath, WaitMessages},
     response::{PartitionDescription, ReadAnswer, ReadGap, decode_list},
 };
-
-use crate::shards::world::World;
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -68,16 +67,8 @@ fn read(
 ) -> (ReadGap, Vec<u64>) {
     let request = WaitMessages {
         poll: PollMessages {
-            consumer: Consumer {
-                kind: ConsumerKind::Consumer,
-                id: Identifier::Numeric(9),
-            },
-            stream: Identifier::Numeric(0),
-            topic: Identifier::Numeric(0),
-            partition_id: Some(0),
-            strategy,
-            count: 10,
             auto_commit: false,
+            ..polling(0, strategy, 10)
         },
         minimum_bytes: 1,
         maximum_wait_micros: wait_micros,
@@ -105,15 +96,7 @@ fn a_consumer_that_has_fallen_behind_is_answered_with_the_gap() {
     world.ask(
         link,
         &Command::StoreConsumerOffset(StoreConsumerOffset {
-            path: ConsumerOffsetPath {
-                consumer: Consumer {
-                    kind: ConsumerKind::Consumer,
-                    id: Identifier::Numeric(9),
-                },
-                stream: Identifier::Numeric(0),
-                topic: Identifier::Numeric(0),
-                partition_id: Some(0),
-            },
+            path: offset_path(0),
             offset: 1,
         }),
     );
@@ -171,7 +154,7 @@ fn what_is_kept_and_until_when_shows() {
     assert!(newest > 0);
     let due = newest + 20 * MINUTE;
     assert_eq!(described(&mut world), [(serving, 0, due), (serving, 0, 0)]);
-    while world.now() < due {
+    while world.now < due {
         assert_eq!(first_offsets(&world)[0], 0);
         world.pass(SECOND);
     }

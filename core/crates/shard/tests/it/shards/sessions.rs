@@ -3,6 +3,7 @@
 mod endings;
 mod unauthenticated;
 
+use crate::world::{CONNECTIONS_MAX, Setup, World, login};
 use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
     control::v1::request::Operation,
@@ -13,8 +14,6 @@ use headrace_wire::{
     command::{GroupPath, PartitionsCount, StreamPath, TopicPath},
     response::{ClientHeader, decode_list},
 };
-
-use crate::shards::world::{World, login};
 
 /// GW-9: before a login only pings and logins are answered.
 #[test]
@@ -89,13 +88,7 @@ fn shutdown_answers_and_disconnects() {
     let link = world.login(0);
     let idle = world.connect(1);
     world.storage_held = true;
-    let batch = crate::shards::world::batch(&[b"kept"]);
-    let request = batch.request(
-        Identifier::Named("s"),
-        Identifier::Named("t"),
-        headrace_wire::Partitioning::PartitionId(0),
-    );
-    world.request(link, &Command::SendMessages(request));
+    world.post(link, 0, &[b"kept"]);
     assert_eq!(world.try_reply(link), None);
     world.shut_down();
     assert!(!world.is_stopped());
@@ -163,11 +156,19 @@ fn listed(world: &mut World, link: usize) -> Vec<u32> {
         .collect()
 }
 
+/// A world in which clients silent for longer than 6 seconds are removed from the registry.
+pub fn with_heartbeat() -> World {
+    World::of(Setup {
+        heartbeat_interval_micros: Some(5_000_000),
+        ..Setup::default()
+    })
+}
+
 /// Silent clients are removed from the registry, and their connections continue to work. In-process sessions, which
 /// never ping, are exempt.
 #[test]
 fn silence_ends_registrations_of_clients_only() {
-    let mut world = World::with_heartbeat(Some(5_000_000));
+    let mut world = with_heartbeat();
     let silent = world.login(0);
     let alive = world.login(0);
     let listener = world.in_process(0, 0);
@@ -191,7 +192,6 @@ fn silence_ends_registrations_of_clients_only() {
 /// The connection limit applies to clients: in-process connections do not count.
 #[test]
 fn listeners_take_no_places_of_clients() {
-    const CONNECTIONS_MAX: usize = 16;
     let mut world = World::new();
     for _ in 0..CONNECTIONS_MAX {
         world.in_process(0, 0);

@@ -13,8 +13,8 @@ use headrace_wire::{
 use crate::shards::{
     nodes::{HERE, node_here},
     served::peer::INCARNATION,
-    world::{Reply, TICKET_SECONDS_MAX, World, ticket_key},
 };
+use crate::world::{Reply, Setup, TICKET_SECONDS_MAX, World, ticket_key, user};
 
 const TEN_MINUTES: u64 = 600;
 const LIMITED: u32 = 7;
@@ -33,7 +33,7 @@ fn request(read: bool, write: bool, lifetime_seconds: u32) -> Command<'static> {
 fn issued(world: &World, reply: &Reply) -> Ticket {
     assert_eq!(reply.status, Status::OK);
     let answer = IssuedTicket::decode(&reply.payload).unwrap();
-    let now = world.now() / 1_000_000;
+    let now = world.now / 1_000_000;
     let ticket = Ticket::verify(answer.ticket, &ticket_key(), now).expect("one of this cluster");
     assert_eq!(ticket.not_after, answer.not_after);
     ticket
@@ -41,21 +41,12 @@ fn issued(world: &World, reply: &Reply) -> Ticket {
 
 /// A user with no other permissions than these.
 fn limited(poll_messages: bool, send_messages: bool) -> Change {
-    Change::UserPut(records::User {
-        id: LIMITED,
-        username: "limited".into(),
-        created_at_micros: 1,
-        status: records::UserStatus::Active.into(),
-        password_version: 1,
-        permissions: Some(records::Permissions {
-            global: Some(records::GlobalPermissions {
-                poll_messages,
-                send_messages,
-                ..Default::default()
-            }),
-            streams: Vec::new(),
-        }),
-    })
+    let permissions = records::GlobalPermissions {
+        poll_messages,
+        send_messages,
+        ..Default::default()
+    };
+    user(LIMITED, "limited", Some(permissions))
 }
 
 #[test]
@@ -73,7 +64,7 @@ fn a_ticket_says_what_was_asked_for() {
             access: Access { read, write },
         };
         assert_eq!((ticket.scope, &*ticket.holder), (scope, "root"));
-        assert_eq!(ticket.not_after, world.now() / 1_000_000 + 60);
+        assert_eq!(ticket.not_after, world.now / 1_000_000 + 60);
         ids.push(ticket.id);
     }
     ids.dedup();
@@ -93,7 +84,7 @@ fn a_ticket_does_not_live_for_ever() {
         (u32::MAX, TICKET_SECONDS_MAX),
     ] {
         let reply = world.ask(link, &request(true, false, asked));
-        let lives = issued(&world, &reply).not_after - world.now() / 1_000_000;
+        let lives = issued(&world, &reply).not_after - world.now / 1_000_000;
         assert_eq!(lives, expected, "{asked}");
     }
 }
@@ -148,7 +139,11 @@ fn it_is_named_where_it_is_served() {
     assert!(is_named(&mut World::new()));
     assert!(is_named(&mut World::hosting(&Hosting::Nothing)));
     assert!(!is_named(&mut node_here(&[HERE])));
-    let mut world = World::without_tickets().with_topic(1);
+    let mut world = World::of(Setup {
+        ticket_key: None,
+        ..Setup::default()
+    })
+    .with_topic(1);
     assert!(!is_named(&mut world));
     let link = world.login(0);
     let reply = world.ask(link, &request(true, false, 0));

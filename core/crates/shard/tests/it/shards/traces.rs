@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use headrace_shard::{Key, PartitionTrace, RequestTrace, TraceRecord};
 use headrace_wire::{
-    Command, CommandCode, Identifier, Partitioning, PollingStrategy, Status,
+    Command, CommandCode, PollingStrategy, Status,
     batch::BatchBuilder,
     command::SetTraceContext,
     headers::{Field, Pair, encode},
 };
 
-use crate::shards::{messages::poll, world::World};
+use crate::shards::messages::poll;
+use crate::world::{World, to_partition};
 
 const TRACE_ID: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
 const SPAN_ID: u64 = 0x00f0_67aa_0ba9_02b7;
@@ -44,11 +45,7 @@ fn with_headers(key: &str, value: &str) -> BatchBuilder {
 }
 
 fn send(batch: &BatchBuilder, partition: u32) -> Command<'_> {
-    Command::SendMessages(batch.request(
-        Identifier::Named("s"),
-        Identifier::Named("t"),
-        Partitioning::PartitionId(partition),
-    ))
+    Command::SendMessages(to_partition(batch, partition))
 }
 
 fn context(flags: u8) -> Command<'static> {
@@ -107,7 +104,7 @@ fn a_batch_that_came_early_is_followed_to_the_file() {
         &send(&with_headers("traceparent", &traceparent(1)), 0),
     );
     world.pass(1_000_000);
-    let opened = world.now();
+    let opened = world.now;
     world.release_storage();
     assert_eq!(world.reply(link).status, Status::OK);
     let (requests, partitions) = records(&world);

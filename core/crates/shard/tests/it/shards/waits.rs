@@ -2,18 +2,17 @@
 
 mod model;
 
-use std::num::NonZeroU16;
-
-use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId, owner_shard};
+use crate::world::{
+    GATEWAY_ID, Reply, WAIT_MICROS_MAX, WAITED_PARTITIONS_MAX, World, offset_path, partition_of,
+    polling, user,
+};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
     Command, CommandCode, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
-    command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset, WaitMessages},
+    command::{StoreConsumerOffset, WaitMessages},
     message::HEADER_BYTES,
     response::{Capabilities, LimitKind, Polled},
 };
-
-use crate::shards::world::{GATEWAY, Reply, WAIT_MICROS_MAX, WAITED_PARTITIONS_MAX, World};
 
 const SECOND: u64 = 1_000_000;
 
@@ -25,18 +24,7 @@ pub fn wait(
     micros: u64,
 ) -> WaitMessages<'static> {
     WaitMessages {
-        poll: PollMessages {
-            consumer: Consumer {
-                kind: ConsumerKind::Consumer,
-                id: Identifier::Numeric(1),
-            },
-            stream: Identifier::Numeric(0),
-            topic: Identifier::Named("t"),
-            partition_id: Some(partition),
-            strategy,
-            count: 100,
-            auto_commit: true,
-        },
+        poll: polling(partition, strategy, 100),
         minimum_bytes,
         maximum_wait_micros: micros,
     }
@@ -58,14 +46,7 @@ pub fn payloads(reply: &Reply) -> Vec<Vec<u8>> {
 
 /// One partition of each shard.
 fn one_of_each() -> [u32; 2] {
-    [0, 1].map(|shard| {
-        (0..8)
-            .find(|partition| {
-                let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(*partition));
-                owner_shard(namespace.unwrap(), NonZeroU16::new(2).unwrap()) == ShardId(shard)
-            })
-            .unwrap()
-    })
+    [0, 1].map(partition_of)
 }
 
 /// Waits work for every combination of the shards of connection and partition.
@@ -100,13 +81,7 @@ fn an_append_wakes_when_it_is_durable() {
     assert_eq!(first, [b"first"]);
     world.request(waiting, &next(0));
     world.storage_held = true;
-    let batch = crate::shards::world::batch(&[b"second"]);
-    let request = batch.request(
-        Identifier::Numeric(0),
-        Identifier::Numeric(0),
-        headrace_wire::Partitioning::PartitionId(0),
-    );
-    world.request(sending, &Command::SendMessages(request));
+    world.post(sending, 0, &[b"second"]);
     world.pass(SECOND);
     assert_eq!(world.try_reply(waiting), None);
     world.release_storage();
@@ -146,7 +121,7 @@ fn when_the_time_is_up_the_answer_is_what_there_is() {
         let (waiting, sending) = (world.login(0), world.login(0));
         world.request(waiting, &next(partition));
         let deadline = world.next_deadline().expect("it waits");
-        world.pass(deadline - world.now() - 1_000);
+        world.pass(deadline - world.now - 1_000);
         assert_eq!(world.try_reply(waiting), None);
         world.pass(1_000);
         assert!(payloads(&world.reply(waiting)).is_empty());
@@ -249,15 +224,7 @@ fn a_stored_offset_that_moves_back_wakes() {
         world.request(waiting, &next(partition));
         assert_eq!(world.try_reply(waiting), None);
         let back = Command::StoreConsumerOffset(StoreConsumerOffset {
-            path: ConsumerOffsetPath {
-                consumer: Consumer {
-                    kind: ConsumerKind::Consumer,
-                    id: Identifier::Numeric(1),
-                },
-                stream: Identifier::Numeric(0),
-                topic: Identifier::Numeric(0),
-                partition_id: Some(partition),
-            },
+            path: offset_path(partition),
             offset: 1,
         });
         assert_eq!(world.ask(other, &back).status, Status::OK);
@@ -300,20 +267,11 @@ fn a_wait_goes_on_at_the_successor() {
 #[test]
 fn who_may_not_poll_any_more_does_not_wait_any_more() {
     let user = |id, poll_messages| {
-        Change::UserPut(records::User {
-            id,
-            username: format!("user-{id}"),
-            created_at_micros: 1,
-            status: records::UserStatus::Active.into(),
-            password_version: 1,
-            permissions: Some(records::Permissions {
-                global: Some(records::GlobalPermissions {
-                    poll_messages,
-                    ..Default::default()
-                }),
-                streams: Vec::new(),
-            }),
-        })
+        let permissions = records::GlobalPermissions {
+            poll_messages,
+            ..Default::default()
+        };
+        user(id, &format!("user-{id}"), Some(permissions))
     };
     for partition in one_of_each() {
         let mut world = World::new().with_topic(8);
@@ -434,7 +392,7 @@ fn member_wait(partition_id: Option<u32>) -> Command<'static> {
 fn group(members: &[(u32, &[u32])]) -> Change {
     let member = |(client, partitions): &(u32, &[u32])| records::GroupMember {
         id: *client,
-        gateway_id: GATEWAY,
+        gateway_id: GATEWAY_ID,
         client_id: *client,
         incarnation: 100 + u64::from(*client),
         partitions: partitions.to_vec(),

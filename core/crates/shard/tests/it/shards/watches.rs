@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::world::{Reply, WAITED_PARTITIONS_MAX, World, batch, user};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
     Command, Identifier, Partitioning, Status, WatchAction,
@@ -9,8 +10,6 @@ use headrace_wire::{
     response::{WatchedPartition, decode_list},
 };
 use proptest::prelude::*;
-
-use crate::shards::world::{Reply, WAITED_PARTITIONS_MAX, World, batch};
 
 fn watch(action: WatchAction, partition_ids: &[u32]) -> Command<'static> {
     Command::WatchPartitions(WatchPartitions {
@@ -86,13 +85,7 @@ fn an_append_is_notified_when_it_is_durable() {
     assert_eq!(world.ask(watching, &add(&[0])).status, Status::OK);
     assert_eq!(ends(&notifications(&mut world, watching)), [(0, 1)]);
     world.storage_held = true;
-    let batch = batch(&[b"b"]);
-    let request = batch.request(
-        Identifier::Numeric(0),
-        Identifier::Numeric(0),
-        Partitioning::PartitionId(0),
-    );
-    world.request(sending, &Command::SendMessages(request));
+    world.post(sending, 0, &[b"b"]);
     assert_eq!(notifications(&mut world, watching), []);
     world.release_storage();
     assert_eq!(ends(&notifications(&mut world, watching)), [(0, 2)]);
@@ -180,20 +173,11 @@ fn watchers_are_notified_of_a_purge_and_of_a_new_topic() {
 #[test]
 fn watchers_are_notified_when_a_watch_ends() {
     let user = |poll_messages| {
-        Change::UserPut(records::User {
-            id: 1,
-            username: "ann".into(),
-            created_at_micros: 1,
-            status: records::UserStatus::Active.into(),
-            password_version: 1,
-            permissions: Some(records::Permissions {
-                global: Some(records::GlobalPermissions {
-                    poll_messages,
-                    ..Default::default()
-                }),
-                streams: Vec::new(),
-            }),
-        })
+        let permissions = records::GlobalPermissions {
+            poll_messages,
+            ..Default::default()
+        };
+        user(1, "ann", Some(permissions))
     };
     let statuses = |notifications: Vec<WatchedPartition>| -> Vec<Status> {
         notifications.iter().map(|entry| entry.status).collect()

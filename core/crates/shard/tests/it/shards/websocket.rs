@@ -1,18 +1,17 @@
 //! GW-2: the protocol in the messages of a WebSocket.
 
+use crate::world::{PASSWORD, Reply, World, batch, login, poll_first, to_partition};
 use headrace_shard::Arrival;
 use headrace_websocket::{
     CloseCode, Decoder, Item, Limits, Opcode, Role, Step, apply_mask, check_response,
     close_payload, encode_header, request,
 };
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
-    command::{CreateStream, PollMessages},
+    Command, Status,
+    command::CreateStream,
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
     response::Appended,
 };
-
-use crate::shards::world::{PASSWORD, Reply, World, batch, login};
 
 const KEY: [u8; 4] = [7, 0, 255, 90];
 
@@ -122,18 +121,7 @@ impl Peer {
 }
 
 fn poll() -> Command<'static> {
-    Command::PollMessages(PollMessages {
-        consumer: Consumer {
-            kind: ConsumerKind::Consumer,
-            id: Identifier::Numeric(1),
-        },
-        stream: Identifier::Numeric(0),
-        topic: Identifier::Named("t"),
-        partition_id: Some(0),
-        strategy: PollingStrategy::First,
-        count: 10,
-        auto_commit: false,
-    })
+    Command::PollMessages(poll_first(0, 10, false))
 }
 
 fn ok() -> Heard {
@@ -152,11 +140,7 @@ fn batches_and_polls_travel_in_messages() {
     let payloads: [&[u8]; 3] = [b"small", &large, &medium];
     for payload in payloads {
         let batch = batch(&[payload]);
-        let request = batch.request(
-            Identifier::Named("s"),
-            Identifier::Numeric(0),
-            Partitioning::PartitionId(0),
-        );
+        let request = to_partition(&batch, 0);
         let reply = peer.ask(&mut world, &Command::SendMessages(request));
         assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
     }
@@ -274,11 +258,7 @@ fn a_peer_may_close() {
         let mut peer = Peer::login(&mut world, 0);
         world.storage_held = true;
         let batch = batch(&[b"kept"]);
-        let request = batch.request(
-            Identifier::Named("s"),
-            Identifier::Numeric(0),
-            Partitioning::PartitionId(0),
-        );
+        let request = to_partition(&batch, 0);
         let stream = [
             frame(Opcode::Binary, &encoded(&Command::SendMessages(request))),
             frame(Opcode::Close, &payload),
@@ -300,11 +280,7 @@ fn a_peer_that_closes_does_not_wait_for_ever() {
     let mut peer = Peer::login(&mut world, 0);
     world.storage_held = true;
     let batch = batch(&[b"kept"]);
-    let request = batch.request(
-        Identifier::Named("s"),
-        Identifier::Numeric(0),
-        Partitioning::PartitionId(0),
-    );
+    let request = to_partition(&batch, 0);
     peer.write(
         &mut world,
         Opcode::Binary,
@@ -346,11 +322,7 @@ fn shutdown_answers_what_is_in_flight() {
     let mut peer = Peer::login(&mut world, 0);
     world.storage_held = true;
     let batch = batch(&[b"kept"]);
-    let request = batch.request(
-        Identifier::Named("s"),
-        Identifier::Numeric(0),
-        Partitioning::PartitionId(0),
-    );
+    let request = to_partition(&batch, 0);
     peer.write(
         &mut world,
         Opcode::Binary,
@@ -386,11 +358,7 @@ fn a_websocket_moves_between_shards() {
     for partition in 0..8 {
         for base_offset in 0..40 {
             let batch = batch(&[b"m"]);
-            let request = batch.request(
-                Identifier::Named("s"),
-                Identifier::Numeric(0),
-                Partitioning::PartitionId(partition),
-            );
+            let request = to_partition(&batch, partition);
             let reply = peer.ask(&mut world, &Command::SendMessages(request));
             assert_eq!(reply.status, Status::OK);
             let appended = Appended {

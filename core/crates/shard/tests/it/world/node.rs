@@ -1,6 +1,9 @@
 //! Model of a partition node: keeps messages in memory, and sends answers only when asked to.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    num::NonZeroU16,
+};
 
 use headrace_buffer::Slice;
 use headrace_link::{
@@ -15,9 +18,11 @@ use headrace_wire::{
     frame::{REQUEST_HEADER_BYTES, RequestHeader, ResponseHeader},
     message::MessageView,
 };
-use std::num::NonZeroU16;
 
-use crate::links::world::SECRET;
+use super::partition;
+
+/// Shared secret of the cluster.
+pub const SECRET: &[u8] = b"a secret of the cluster";
 
 /// State shared by all nodes: the messages, and the placement of the partitions in each version of the catalog.
 #[derive(Default)]
@@ -30,9 +35,12 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Set the placement from this version on.
-    pub fn place(&mut self, version: u64, holders: BTreeMap<Namespace, NodeId>) {
-        self.holders.insert(version, holders);
+    /// Set the node of each partition from this version on.
+    pub fn place(&mut self, version: u64, nodes: &[u32]) {
+        let placed = (0..)
+            .zip(nodes)
+            .map(|(id, node)| (partition(id), NodeId(*node)));
+        self.holders.insert(version, placed.collect());
     }
 
     fn holder(&self, version: u64, namespace: Namespace) -> Option<NodeId> {
@@ -184,7 +192,7 @@ impl Node {
         let ticket = Ticket::verify(request.ticket, &key, 1_700_000_010).expect("a ticket");
         assert_eq!(
             (ticket.holder.as_str(), ticket.scope),
-            ("gateway", ticket::Scope::Cluster)
+            ("node", ticket::Scope::Cluster)
         );
         link.announced = request.catalog_version;
         link.is_open = true;

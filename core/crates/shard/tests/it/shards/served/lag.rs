@@ -9,10 +9,8 @@ use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::Status;
 
 use super::peer::{INCARNATION, Peer, place, poll};
-use crate::shards::{
-    nodes::{HERE, THERE, node_here, partition, placed},
-    world::World,
-};
+use crate::shards::nodes::{HERE, THERE, here, node_here};
+use crate::world::{World, partition, placed};
 
 fn world_with(namespace: Namespace, placement: &[u32]) -> (World, Peer) {
     let mut world = node_here(placement);
@@ -280,10 +278,7 @@ fn a_member_that_is_new_is_waited_for() {
 /// A node that was just registered accepts its first gateway before its own catalog contains it.
 #[test]
 fn a_node_may_not_know_itself_yet() {
-    let hosting = headrace_shard::Hosting::Placed {
-        node: "here".into(),
-    };
-    let mut world = World::hosting(&hosting);
+    let mut world = World::hosting(&here());
     let version = world.version();
     let mut early = Peer::ask(&mut world, 0, 0, version);
     let (heard, last) = early.hear_all(&mut world);

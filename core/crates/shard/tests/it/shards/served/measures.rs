@@ -6,7 +6,8 @@ use headrace_shard::{Reading, TraceRecord};
 use headrace_wire::{CommandCode, Status};
 
 use super::peer::{Peer, messages, place, poll, shard_of};
-use crate::shards::nodes::{HERE, THERE, node_here, partition};
+use crate::shards::nodes::{HERE, THERE, node_here};
+use crate::world::partition;
 
 /// USE-6: requests of gateways are counted at the node like those of clients.
 #[test]

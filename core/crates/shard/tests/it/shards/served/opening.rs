@@ -8,10 +8,8 @@ use headrace_ticket::{Access, Scope};
 use headrace_wire::{Command, Status, command::OpenLink};
 
 use super::peer::{Peer, place, ticket};
-use crate::shards::{
-    nodes::{HERE, THERE, node_here, partition},
-    world::World,
-};
+use crate::shards::nodes::{HERE, THERE, node_here};
+use crate::world::{World, partition};
 
 fn request(ticket: &str) -> OpenLink<'_> {
     OpenLink {

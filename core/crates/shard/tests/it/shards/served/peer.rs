@@ -12,10 +12,8 @@ use headrace_wire::{
     frame::{REQUEST_HEADER_BYTES, RequestHeader},
 };
 
-use crate::shards::{
-    nodes::HERE,
-    world::{World, batch, ticket_key},
-};
+use crate::shards::nodes::HERE;
+use crate::world::{World, batch, ticket_key};
 
 /// Incarnation that `World::with_topic` gives to the topic and its partitions.
 pub const INCARNATION: u64 = 3;
@@ -31,7 +29,7 @@ pub fn ticket(world: &World, scope: Scope) -> String {
     let ticket = Ticket {
         holder: "gateway".into(),
         scope,
-        not_after: world.now() / 1_000_000 + 10,
+        not_after: world.now / 1_000_000 + 10,
         id: 1,
         issuer: None,
     };

@@ -10,9 +10,9 @@ use headrace_wire::PollingStrategy;
 use super::peer::{Peer, place, shard_of};
 use crate::shards::{
     messages::{payloads, poll},
-    nodes::{HERE, THERE, node_here, partition, placed},
-    world::World,
+    nodes::{HERE, THERE, node_here},
 };
+use crate::world::{World, partition, placed};
 
 const PARTITIONS: usize = 3;
 

@@ -6,10 +6,8 @@ use headrace_partition::{ConsumerKey, PartitionError, PollingStrategy, Request, 
 use headrace_proto::catalog::v1::delta::Change;
 
 use super::peer::{INCARNATION, Peer, place, poll, polled};
-use crate::shards::{
-    nodes::{HERE, THERE, node_here, node_within, partition, placed},
-    world::World,
-};
+use crate::shards::nodes::{HERE, THERE, node_here, node_within};
+use crate::world::{World, partition, placed};
 
 fn answer(heard: &[ToGateway], call: RequestId) -> Result<Response, Refusal> {
     let [ToGateway::Answer { call: of, result }] = heard else {

@@ -8,10 +8,8 @@ use headrace_partition::{ConsumerKey, PartitionError, Poll, PollingStrategy, Req
 use headrace_proto::catalog::v1::delta::Change;
 
 use super::peer::{INCARNATION, Peer, place, poll, polled};
-use crate::shards::{
-    nodes::{HERE, THERE, node_here, partition, placed},
-    world::{WAITED_PARTITIONS_MAX, World},
-};
+use crate::shards::nodes::{HERE, THERE, node_here};
+use crate::world::{WAITED_PARTITIONS_MAX, World, partition, placed};
 
 fn world_with(namespace: Namespace) -> (World, Peer) {
     let mut world = node_here(&[HERE, HERE]);

@@ -7,7 +7,7 @@ use headrace_proto::{
 };
 use headrace_ticket::{Access, Issuer, Scope, Ticket};
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
+    Command, Identifier, PollingStrategy, Status,
     command::{
         ChangePassword, CreateUser, DisconnectClient, GroupPath, LoginWithTicket, PollMessages,
         UpdatePermissions, UpdateUser, WaitMessages,
@@ -18,21 +18,25 @@ use headrace_wire::{
 use crate::shards::{
     nodes::{HERE, node_here},
     served::peer::INCARNATION,
-    world::{World, ticket_key},
 };
+use crate::world::{World, polling, ticket_key, user as user_record};
 
 const PASSWORD_VERSION: u64 = 4;
 const TOKEN: u64 = 70;
 
-fn user(status: records::UserStatus, password_version: u64) -> Change {
+fn with_status(user: Change, status: records::UserStatus, password_version: u64) -> Change {
+    let Change::UserPut(user) = user else {
+        panic!("{user:?} is no user");
+    };
     Change::UserPut(records::User {
-        id: 0,
-        username: "root".into(),
-        created_at_micros: 1,
         status: status.into(),
         password_version,
-        permissions: None,
+        ..user
     })
+}
+
+fn user(status: records::UserStatus, password_version: u64) -> Change {
+    with_status(user_record(0, "root", None), status, password_version)
 }
 
 fn active(password_version: u64) -> Change {
@@ -63,16 +67,8 @@ fn streams(world: &mut World, link: usize) -> Status {
 fn wait() -> Command<'static> {
     Command::WaitMessages(WaitMessages {
         poll: PollMessages {
-            consumer: Consumer {
-                kind: ConsumerKind::Consumer,
-                id: Identifier::Numeric(1),
-            },
-            stream: Identifier::Numeric(0),
-            topic: Identifier::Numeric(0),
-            partition_id: Some(0),
-            strategy: PollingStrategy::Next,
-            count: 1,
             auto_commit: false,
+            ..polling(0, PollingStrategy::Next, 1)
         },
         minimum_bytes: 1,
         maximum_wait_micros: 20_000_000,
@@ -124,7 +120,7 @@ fn a_session_ends_with_what_it_rests_on() {
             Status::UNAUTHENTICATED,
             "{name}: it is over"
         );
-        let login = crate::shards::world::login("secret");
+        let login = crate::world::login("secret");
         assert_eq!(world.ask(back, &login).status, Status::OK, "{name}");
         world.pass(9_000_000);
         assert!(!world.is_finished(idle), "{name}: it may log in");
@@ -141,7 +137,7 @@ fn a_session_ends_with_what_it_rests_on() {
 fn a_session_ends_when_its_token_expires() {
     let mut world = world();
     world.credential.token_incarnation = TOKEN;
-    world.credential.expires_at_micros = world.now() + 3_000_000;
+    world.credential.expires_at_micros = world.now + 3_000_000;
     let (idle, waiting) = (world.login(0), world.login(1));
     world.credential = control::Credential::default();
     let lasting = world.login(0);
@@ -161,7 +157,7 @@ fn a_login_with_what_is_over_by_now_is_none() {
     let mut world = world();
     world.credential.password_version = PASSWORD_VERSION - 1;
     let link = world.connect(0);
-    let reply = world.ask(link, &crate::shards::world::login("secret"));
+    let reply = world.ask(link, &crate::world::login("secret"));
     assert_eq!(reply.status, Status::INVALID_CREDENTIALS);
     assert_eq!(streams(&mut world, link), Status::UNAUTHENTICATED);
 }
@@ -290,22 +286,17 @@ fn a_client_is_disconnected_by_who_manages_the_server() {
 
 /// An in-process connection on behalf of a user with these permissions.
 fn limited(world: &mut World, id: u32, global: GlobalPermissions) -> usize {
-    world.publish(vec![Change::UserPut(records::User {
+    let permissions = records::GlobalPermissions {
+        manage_users: global.manage_users,
+        read_servers: global.read_servers,
+        poll_messages: global.poll_messages,
+        ..Default::default()
+    };
+    world.publish(vec![user_record(
         id,
-        username: format!("user {id}"),
-        created_at_micros: 1,
-        status: records::UserStatus::Active.into(),
-        password_version: 1,
-        permissions: Some(records::Permissions {
-            global: Some(records::GlobalPermissions {
-                manage_users: global.manage_users,
-                read_servers: global.read_servers,
-                poll_messages: global.poll_messages,
-                ..Default::default()
-            }),
-            streams: Vec::new(),
-        }),
-    })]);
+        &format!("user {id}"),
+        Some(permissions),
+    )]);
     world.in_process(0, id)
 }
 
@@ -392,13 +383,7 @@ fn who_manages_users_does_not_become_root() {
 #[test]
 fn refusals_of_rights_are_reported() {
     let mut world = world();
-    world.publish(vec![Change::UserPut(records::User {
-        id: 0,
-        username: "root".into(),
-        status: records::UserStatus::Active.into(),
-        password_version: PASSWORD_VERSION,
-        ..Default::default()
-    })]);
+    world.publish(vec![active(PASSWORD_VERSION)]);
     let link = world.connect_by(0, |address| headrace_shard::Arrival {
         user: Some(UserId(7)),
         ..headrace_shard::Arrival::tcp(address)
@@ -430,7 +415,7 @@ fn shown(world: &mut World, issuer: Issuer) -> (usize, Status) {
             incarnation: INCARNATION,
             access: Access::READ,
         },
-        not_after: world.now() / 1_000_000 + 60,
+        not_after: world.now / 1_000_000 + 60,
         id: 1,
         issuer: Some(issuer),
     };
@@ -488,18 +473,13 @@ fn a_ticket_ends_with_its_issuer() {
 }
 
 fn changed(status: records::UserStatus, password_version: u64) -> Change {
-    Change::UserPut(records::User {
-        id: 7,
-        username: "user 7".into(),
-        status: status.into(),
-        password_version,
-        permissions: Some(records::Permissions {
-            global: Some(records::GlobalPermissions {
-                poll_messages: true,
-                ..Default::default()
-            }),
-            streams: Vec::new(),
-        }),
+    let permissions = records::GlobalPermissions {
+        poll_messages: true,
         ..Default::default()
-    })
+    };
+    with_status(
+        user_record(7, "user 7", Some(permissions)),
+        status,
+        password_version,
+    )
 }

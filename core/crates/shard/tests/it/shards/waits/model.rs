@@ -3,16 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::world::{GATEWAY_ID, Reply, World, batch, to_partition};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
+    Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
     command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset, WaitMessages},
     message::HEADER_BYTES,
     response::Polled,
 };
 use proptest::prelude::*;
-
-use crate::shards::world::{GATEWAY, Reply, World, batch};
 
 const PARTITIONS: u32 = 4;
 const PLAIN: usize = 3;
@@ -185,7 +184,7 @@ impl Model {
                 let client_id = u32::try_from(self.clients[index].link + 1).unwrap();
                 records::GroupMember {
                     id: u32::try_from(index).unwrap(),
-                    gateway_id: GATEWAY,
+                    gateway_id: GATEWAY_ID,
                     client_id,
                     incarnation: 100 + u64::from(client_id),
                     partitions: (0..PARTITIONS)
@@ -280,11 +279,7 @@ impl Model {
             .collect();
         let slices: Vec<&[u8]> = payloads.iter().map(|payload| &payload[..]).collect();
         let batch = batch(&slices);
-        let request = batch.request(
-            Identifier::Numeric(0),
-            Identifier::Numeric(0),
-            Partitioning::PartitionId(partition),
-        );
+        let request = to_partition(&batch, partition);
         self.unanswered_sends += 1;
         (self.life.messages.entry(partition).or_default()).extend(payloads);
         self.world
@@ -325,12 +320,12 @@ impl Model {
             minimum_bytes: wanted.minimum_bytes,
             maximum_wait_micros: wanted.micros,
         };
-        let micros = wanted.micros.min(crate::shards::world::WAIT_MICROS_MAX);
+        let micros = wanted.micros.min(crate::world::WAIT_MICROS_MAX);
         self.clients[who].waiting = Some(Waiting {
             had_it: self.owners[wanted.partition as usize] == who,
             wanted,
             is_named,
-            deadline: self.world.now() + micros,
+            deadline: self.world.now + micros,
         });
         let link = self.clients[who].link;
         self.world.request(link, &Command::WaitMessages(request));
@@ -390,7 +385,7 @@ impl Model {
                 continue;
             };
             assert!(
-                self.world.now() < waiting.deadline + SLACK_MICROS,
+                self.world.now < waiting.deadline + SLACK_MICROS,
                 "{who} has waited too long"
             );
             let owned = |partition: &u32| self.owners[*partition as usize] == who;
@@ -456,7 +451,7 @@ impl Model {
         let wanted = &waiting.wanted;
         let has_enough =
             found.len() == wanted.count as usize || bytes >= wanted.minimum_bytes as usize;
-        let is_due = self.world.now() >= waiting.deadline;
+        let is_due = self.world.now >= waiting.deadline;
         let has_lost = who >= PLAIN && waiting.is_named && found.is_empty();
         assert!(has_enough || is_due || has_lost, "{who} was answered early");
         let Some((first, _)) = found.first() else {
@@ -501,7 +496,7 @@ proptest! {
         }
         model.release();
         model.collect();
-        model.world.pass(crate::shards::world::WAIT_MICROS_MAX + SLACK_MICROS);
+        model.world.pass(crate::world::WAIT_MICROS_MAX + SLACK_MICROS);
         model.collect();
         prop_assert!(model.clients.iter().all(|client| client.waiting.is_none()));
         prop_assert_eq!(model.world.next_deadline(), None);
