@@ -1,7 +1,8 @@
 //! Random schedules in front of nodes that crash, end, restart and get partitions of others.
 
-use crate::world::{World, acknowledged::compare, partition, poll_first};
 use headrace_wire::{Command, Status, response::Polled};
+
+use crate::world::{World, acknowledged::compare, partition, poll_first};
 
 fn fault(world: &mut World, node: u32) {
     match world.random.u32(0..13) {

@@ -1,7 +1,8 @@
 //! Lost links: calls that are sent again, calls that wait, and clients whose requests have an unknown outcome.
 
-use crate::world::{SILENCE_MICROS, World, offset_path, partition, poll_first};
 use headrace_wire::{Command, Status, command::StoreConsumerOffset};
+
+use crate::world::{SILENCE_MICROS, World, offset_path, partition, poll_first};
 
 pub fn poll(partition: u32, auto_commit: bool) -> Command<'static> {
     Command::PollMessages(poll_first(partition, 10, auto_commit))

@@ -1,10 +1,5 @@
 //! Consumer groups: who may read what at the time of reading, and when a partition can move (CTL-8).
 
-use std::num::NonZeroU16;
-
-use crate::shards::sessions::with_heartbeat;
-use crate::world::{GATEWAY_ID, World};
-use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId, owner_shard};
 use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
     control::v1::request::Operation,
@@ -16,14 +11,17 @@ use headrace_wire::{
     response::{AssignedPartition, GroupDetails, Membership, Polled},
 };
 
+use crate::shards::sessions::with_heartbeat;
+use crate::world::{GATEWAY_ID, World, partition_of};
+
 const GROUP: Identifier<'_> = Identifier::Named("g");
 const KEY: u32 = 9;
 
 /// Member, its partitions, and those being revoked: partition, new member, incarnation of the revocation.
-type Owned<'a> = (u32, &'a [u32], &'a [(u32, u32, u64)]);
+pub type Owned<'a> = (u32, &'a [u32], &'a [(u32, u32, u64)]);
 
 /// Record of the group. Member n is connection n; its incarnation is 100 + n.
-fn group(key: u32, members: &[Owned<'_>]) -> Change {
+pub fn group(key: u32, members: &[Owned<'_>]) -> Change {
     let member = |(client, partitions, revocations): &Owned<'_>| records::GroupMember {
         id: *client,
         gateway_id: GATEWAY_ID,
@@ -50,16 +48,6 @@ fn group(key: u32, members: &[Owned<'_>]) -> Change {
         members: members.iter().map(member).collect(),
         ..Default::default()
     })
-}
-
-/// A partition that the other shard owns.
-fn elsewhere() -> u32 {
-    (0..8)
-        .find(|partition| {
-            let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(*partition));
-            owner_shard(namespace.unwrap(), NonZeroU16::new(2).unwrap()) == ShardId(1)
-        })
-        .unwrap()
 }
 
 /// Two connections to shard 0, clients 1 and 2, and five messages in the partition.
@@ -153,7 +141,7 @@ fn completed(world: &mut World) -> Vec<CompleteRevocation> {
 /// No two members of a generation get the same messages: the shard that answers checks the owner of the partition.
 #[test]
 fn requests_on_their_way_when_the_partition_moves_are_too_late() {
-    let partition = elsewhere();
+    let partition = partition_of(1);
     let (mut world, first, second) = world_with_messages(partition);
     world.publish(vec![group(KEY, &[(1, &[partition], &[]), (2, &[], &[])])]);
     world.mail_held = true;
@@ -175,7 +163,7 @@ fn requests_on_their_way_when_the_partition_moves_are_too_late() {
 /// A group, or a member, that has the numbers of an earlier one is a different one.
 #[test]
 fn requests_of_earlier_memberships_are_too_late() {
-    let partition = elsewhere();
+    let partition = partition_of(1);
     let (mut world, first, _) = world_with_messages(partition);
     for (before, after) in [(KEY, KEY + 1), (KEY + 1, KEY + 1)] {
         world.publish(vec![group(before, &[(1, &[partition], &[])])]);
@@ -295,11 +283,11 @@ fn a_partition_with_a_poll_in_flight_does_not_move() {
 /// A connection that asked to join is reported when it closes, on whichever shard; other connections are not.
 #[test]
 fn a_closed_connection_is_reported_if_it_may_be_a_member() {
-    let (mut world, first, second) = world_with_messages(elsewhere());
+    let (mut world, first, second) = world_with_messages(partition_of(1));
     world.publish(vec![group(KEY, &[])]);
     assert_eq!(world.ask(first, &join()).status, Status::OK);
     for _ in 0..40 {
-        assert_eq!(world.send(first, elsewhere(), &[b"m"]), Status::OK);
+        assert_eq!(world.send(first, partition_of(1), &[b"m"]), Status::OK);
     }
     assert_eq!(world.shard_of(first), 1);
     world.hang_up(second);
@@ -423,7 +411,7 @@ fn groups_are_shown_with_what_their_members_own() {
 /// A member learns what it owns, and what it is about to lose, on whichever shard its connection is.
 #[test]
 fn a_member_learns_its_partitions() {
-    let (mut world, first, second) = world_with_messages(elsewhere());
+    let (mut world, first, second) = world_with_messages(partition_of(1));
     let not_a_member = Status::CONSUMER_GROUP_MEMBER_NOT_FOUND;
     let asked = Command::GetMembership(path());
     let missing = world.ask(first, &asked).status;
@@ -449,7 +437,7 @@ fn a_member_learns_its_partitions() {
         assert_eq!(partitions(&mut world, second, 2), [(1, false), (3, false)]);
         assert_eq!(world.shard_of(first), usize::from(is_moved));
         for _ in 0..40 {
-            assert_eq!(world.send(first, elsewhere(), &[b"m"]), Status::OK);
+            assert_eq!(world.send(first, partition_of(1), &[b"m"]), Status::OK);
         }
     }
     world.publish(vec![group(KEY, &[(2, &[0, 1], &[])])]);

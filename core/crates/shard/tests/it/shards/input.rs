@@ -1,7 +1,8 @@
 //! Malformed input: the documented status, and a connection that continues if the end of the frame is known.
 
-use crate::world::{World, login};
 use headrace_wire::{Command, Status, command::CreateStream};
+
+use crate::world::{World, login};
 
 fn frame(length: u32, code: u32, payload: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes()[..], &code.to_le_bytes(), payload].concat()

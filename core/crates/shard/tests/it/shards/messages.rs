@@ -2,14 +2,11 @@
 
 mod offsets;
 
-use std::num::NonZeroU16;
-
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId, owner_shard};
 use headrace_proto::catalog::v1::delta::Change;
-use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status, response::Polled};
+use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
 
 use crate::shards::waits::wait;
-use crate::world::{World, batch, polling, to_partition};
+use crate::world::{World, batch, owner_of, polling, to_partition};
 
 pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'static> {
     Command::PollMessages(polling(partition, strategy, count))
@@ -17,13 +14,7 @@ pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'s
 
 /// Payloads of a poll.
 pub fn payloads(world: &mut World, link: usize, command: &Command<'_>) -> Vec<Vec<u8>> {
-    let reply = world.ask(link, command);
-    assert_eq!(reply.status, Status::OK);
-    let polled = Polled::decode(&reply.payload).expect("a poll response");
-    polled
-        .messages()
-        .map(|message| message.expect("whole").payload().to_vec())
-        .collect()
+    world.ask(link, command).payloads()
 }
 
 /// SHARD-4, SHARD-11: partitions of both shards serve clients of either.
@@ -103,48 +94,24 @@ fn batches_are_pipelined_and_answered_in_order() {
     assert_eq!(firsts, ["2", "6", "10", "14", "18"]);
 }
 
-/// A purge is visible to the next request on any shard.
+/// A purge, and a topic that is created again under the same number, are visible to the next request on any shard.
 #[test]
-fn a_purge_empties_partitions_before_anything_else_happens() {
-    let mut world = World::new().with_topic(4);
-    let link = world.login(0);
-    for partition in 0..4 {
-        assert_eq!(world.send(link, partition, &[b"old"]), Status::OK);
-    }
-    world.publish(vec![Change::TopicPut(World::topic(4, 3, 1))]);
-    for partition in 0..4 {
-        assert!(
-            payloads(
-                &mut world,
-                link,
-                &poll(partition, PollingStrategy::First, 9)
-            )
-            .is_empty()
-        );
-        assert_eq!(world.send(link, partition, &[b"new"]), Status::OK);
-        let found = payloads(&mut world, link, &poll(partition, PollingStrategy::Next, 9));
-        assert_eq!(found, [b"new"]);
-    }
-}
-
-/// A topic that is deleted and created again under the same number contains nothing of the old one.
-#[test]
-fn a_new_incarnation_starts_empty() {
-    let mut world = World::new().with_topic(4);
-    let link = world.login(1);
-    for partition in 0..4 {
-        assert_eq!(world.send(link, partition, &[b"old"]), Status::OK);
-    }
-    world.publish(vec![Change::TopicPut(World::topic(4, 9, 0))]);
-    for partition in 0..4 {
-        assert!(
-            payloads(
-                &mut world,
-                link,
-                &poll(partition, PollingStrategy::First, 9)
-            )
-            .is_empty()
-        );
+fn partitions_are_emptied_before_anything_else_happens() {
+    for (shard, incarnation, purge_epoch) in [(0, 3, 1), (1, 9, 0)] {
+        let mut world = World::new().with_topic(4);
+        let link = world.login(shard);
+        for partition in 0..4 {
+            assert_eq!(world.send(link, partition, &[b"old"]), Status::OK);
+        }
+        let topic = World::topic(4, incarnation, purge_epoch);
+        world.publish(vec![Change::TopicPut(topic)]);
+        for partition in 0..4 {
+            let first = poll(partition, PollingStrategy::First, 9);
+            assert!(payloads(&mut world, link, &first).is_empty());
+            assert_eq!(world.send(link, partition, &[b"new"]), Status::OK);
+            let next = poll(partition, PollingStrategy::Next, 9);
+            assert_eq!(payloads(&mut world, link, &next), [b"new"]);
+        }
     }
 }
 
@@ -228,12 +195,6 @@ fn a_connection_with_mixed_traffic_stays() {
         assert_eq!(world.send(link, number % 8, &[b"x"]), Status::OK);
     }
     assert_eq!(world.shard_of(link), 0);
-}
-
-/// Shard that owns a partition.
-pub fn owner_of(partition: u32) -> u16 {
-    let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(partition)).unwrap();
-    owner_shard(namespace, NonZeroU16::new(2).unwrap()).0
 }
 
 /// SHARD-7: batches beyond the write queue's limit are held back in order, and none is refused.

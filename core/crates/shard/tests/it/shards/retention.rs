@@ -1,11 +1,12 @@
 //! LOG-6: the cleaner enforces the retention of topics, across all partitions and shards.
 
-use crate::world::{World, offset_path, polling};
 use headrace_wire::{
     Command, Identifier, PartitionState, PollingStrategy, Status,
     command::{PollMessages, StoreConsumerOffset, TopicPath, WaitMessages},
     response::{PartitionDescription, ReadAnswer, ReadGap, decode_list},
 };
+
+use crate::world::{World, offset_path, polling};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;

@@ -3,7 +3,6 @@
 mod endings;
 mod unauthenticated;
 
-use crate::world::{CONNECTIONS_MAX, Setup, World, login};
 use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
     control::v1::request::Operation,
@@ -14,6 +13,8 @@ use headrace_wire::{
     command::{GroupPath, PartitionsCount, StreamPath, TopicPath},
     response::{ClientHeader, decode_list},
 };
+
+use crate::world::{CONNECTIONS_MAX, Setup, World, login};
 
 /// GW-9: before a login only pings and logins are answered.
 #[test]

@@ -2,16 +2,17 @@
 
 mod model;
 
-use crate::world::{
-    GATEWAY_ID, Reply, WAIT_MICROS_MAX, WAITED_PARTITIONS_MAX, World, offset_path, partition_of,
-    polling, user,
-};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
     Command, CommandCode, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
     command::{StoreConsumerOffset, WaitMessages},
     message::HEADER_BYTES,
     response::{Capabilities, LimitKind, Polled},
+};
+
+use crate::shards::groups;
+use crate::world::{
+    WAIT_MICROS_MAX, WAITED_PARTITIONS_MAX, World, offset_path, partition_of, polling, user,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -34,16 +35,6 @@ fn next(partition: u32) -> Command<'static> {
     Command::WaitMessages(wait(partition, PollingStrategy::Next, 1, 10 * SECOND))
 }
 
-/// Payloads of an answer.
-pub fn payloads(reply: &Reply) -> Vec<Vec<u8>> {
-    assert_eq!(reply.status, Status::OK);
-    let polled = Polled::decode(&reply.payload).expect("the answer to a poll");
-    polled
-        .messages()
-        .map(|message| message.expect("whole").payload().to_vec())
-        .collect()
-}
-
 /// One partition of each shard.
 fn one_of_each() -> [u32; 2] {
     [0, 1].map(partition_of)
@@ -61,11 +52,11 @@ fn an_append_wakes_waiting_polls() {
             world.pass(SECOND);
             assert_eq!(world.try_reply(waiting), None);
             assert_eq!(world.send(sending, partition, &[b"a", b"b"]), Status::OK);
-            assert_eq!(payloads(&world.reply(waiting)), [b"a", b"b"]);
+            assert_eq!(world.reply(waiting).payloads(), [b"a", b"b"]);
             // The offset of the delivered message is stored, and available messages are delivered at once.
             assert_eq!(world.send(sending, partition, &[b"c"]), Status::OK);
             let reply = world.ask(waiting, &next(partition));
-            assert_eq!(payloads(&reply), [b"c"]);
+            assert_eq!(reply.payloads(), [b"c"]);
             assert_eq!(world.next_deadline(), None);
         }
     }
@@ -77,7 +68,7 @@ fn an_append_wakes_when_it_is_durable() {
     let mut world = World::new().with_topic(1);
     let (waiting, sending) = (world.login(0), world.login(1));
     assert_eq!(world.send(sending, 0, &[b"first"]), Status::OK);
-    let first = payloads(&world.ask(waiting, &next(0)));
+    let first = world.ask(waiting, &next(0)).payloads();
     assert_eq!(first, [b"first"]);
     world.request(waiting, &next(0));
     world.storage_held = true;
@@ -85,7 +76,7 @@ fn an_append_wakes_when_it_is_durable() {
     world.pass(SECOND);
     assert_eq!(world.try_reply(waiting), None);
     world.release_storage();
-    assert_eq!(payloads(&world.reply(waiting)), [b"second"]);
+    assert_eq!(world.reply(waiting).payloads(), [b"second"]);
 }
 
 #[test]
@@ -101,7 +92,7 @@ fn the_minimum_is_counted_in_bytes_of_messages() {
             assert_eq!(world.try_reply(waiting), None);
         }
         assert_eq!(world.send(sending, partition, &[b"0123456789"]), Status::OK);
-        assert_eq!(payloads(&world.reply(waiting)).len(), 3);
+        assert_eq!(world.reply(waiting).payloads().len(), 3);
 
         // The requested number of messages suffices as well.
         let mut few = wait(partition, PollingStrategy::Offset(3), u32::MAX, 10 * SECOND);
@@ -110,7 +101,7 @@ fn the_minimum_is_counted_in_bytes_of_messages() {
         assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
         assert_eq!(world.try_reply(waiting), None);
         assert_eq!(world.send(sending, partition, &[b"y", b"z"]), Status::OK);
-        assert_eq!(payloads(&world.reply(waiting)), [b"x", b"y"]);
+        assert_eq!(world.reply(waiting).payloads(), [b"x", b"y"]);
     }
 }
 
@@ -124,21 +115,21 @@ fn when_the_time_is_up_the_answer_is_what_there_is() {
         world.pass(deadline - world.now - 1_000);
         assert_eq!(world.try_reply(waiting), None);
         world.pass(1_000);
-        assert!(payloads(&world.reply(waiting)).is_empty());
+        assert!(world.reply(waiting).payloads().is_empty());
 
         let wanted = wait(partition, PollingStrategy::Next, 4096, SECOND);
         world.request(waiting, &Command::WaitMessages(wanted));
         assert_eq!(world.send(sending, partition, &[b"little"]), Status::OK);
         assert_eq!(world.try_reply(waiting), None);
         world.pass(SECOND);
-        assert_eq!(payloads(&world.reply(waiting)), [b"little"]);
+        assert_eq!(world.reply(waiting).payloads(), [b"little"]);
         // The offset of messages delivered at the deadline is stored as well.
         let none = wait(partition, PollingStrategy::Next, 0, SECOND);
         let reply = world.ask(waiting, &Command::WaitMessages(none));
-        assert!(payloads(&reply).is_empty(), "no minimum, no wait");
+        assert!(reply.payloads().is_empty(), "no minimum, no wait");
         let none = wait(partition, PollingStrategy::Next, 1, 0);
         let reply = world.ask(waiting, &Command::WaitMessages(none));
-        assert!(payloads(&reply).is_empty(), "no time, no wait");
+        assert!(reply.payloads().is_empty(), "no time, no wait");
     }
 }
 
@@ -151,7 +142,7 @@ fn no_wait_is_longer_than_the_server_says() {
     world.pass(WAIT_MICROS_MAX - SECOND);
     assert_eq!(world.try_reply(waiting), None);
     world.pass(SECOND);
-    assert!(payloads(&world.reply(waiting)).is_empty());
+    assert!(world.reply(waiting).payloads().is_empty());
 }
 
 /// A waiting request runs alone: later requests of its connection are answered after it.
@@ -163,7 +154,7 @@ fn later_requests_of_a_connection_wait_behind() {
     world.request(waiting, &Command::Ping);
     assert_eq!(world.try_reply(waiting), None);
     assert_eq!(world.send(sending, 0, &[b"now"]), Status::OK);
-    assert_eq!(payloads(&world.reply(waiting)), [b"now"]);
+    assert_eq!(world.reply(waiting).payloads(), [b"now"]);
     assert_eq!(world.reply(waiting).status, Status::OK);
 }
 
@@ -200,13 +191,13 @@ fn a_purge_is_no_reason_to_stop_waiting() {
         let mut world = World::new().with_topic(8);
         let (waiting, sending) = (world.login(0), world.login(0));
         assert_eq!(world.send(sending, partition, &[b"a", b"b"]), Status::OK);
-        assert_eq!(payloads(&world.ask(waiting, &next(partition))).len(), 2);
+        assert_eq!(world.ask(waiting, &next(partition)).payloads().len(), 2);
         world.request(waiting, &next(partition));
         world.publish(vec![Change::TopicPut(World::topic(8, 3, 1))]);
         assert_eq!(world.try_reply(waiting), None);
         // The partition starts anew, and so does the consumer.
         assert_eq!(world.send(sending, partition, &[b"c"]), Status::OK);
-        assert_eq!(payloads(&world.reply(waiting)), [b"c"]);
+        assert_eq!(world.reply(waiting).payloads(), [b"c"]);
     }
 }
 
@@ -220,7 +211,7 @@ fn a_stored_offset_that_moves_back_wakes() {
             world.send(other, partition, &[b"a", b"b", b"c"]),
             Status::OK
         );
-        assert_eq!(payloads(&world.ask(waiting, &next(partition))).len(), 3);
+        assert_eq!(world.ask(waiting, &next(partition)).payloads().len(), 3);
         world.request(waiting, &next(partition));
         assert_eq!(world.try_reply(waiting), None);
         let back = Command::StoreConsumerOffset(StoreConsumerOffset {
@@ -228,7 +219,7 @@ fn a_stored_offset_that_moves_back_wakes() {
             offset: 1,
         });
         assert_eq!(world.ask(other, &back).status, Status::OK);
-        assert_eq!(payloads(&world.reply(waiting)), [b"c"]);
+        assert_eq!(world.reply(waiting).payloads(), [b"c"]);
     }
 }
 
@@ -255,12 +246,12 @@ fn a_wait_goes_on_at_the_successor() {
         let mut world = World::new().with_topic(8);
         let (waiting, sending) = (world.login(0), world.login(0));
         assert_eq!(world.send(sending, partition, &[b"old"]), Status::OK);
-        assert_eq!(payloads(&world.ask(waiting, &next(partition))), [b"old"]);
+        assert_eq!(world.ask(waiting, &next(partition)).payloads(), [b"old"]);
         world.request(waiting, &next(partition));
         world.publish(vec![Change::TopicPut(World::topic(8, 9, 0))]);
         assert_eq!(world.try_reply(waiting), None);
         assert_eq!(world.send(sending, partition, &[b"new"]), Status::OK);
-        assert_eq!(payloads(&world.reply(waiting)), [b"new"]);
+        assert_eq!(world.reply(waiting).payloads(), [b"new"]);
     }
 }
 
@@ -297,7 +288,7 @@ fn a_closed_connection_waits_no_longer() {
         world.hang_up(waiting);
         assert_eq!(world.next_deadline(), None);
         assert_eq!(world.send(other, partition, &[b"kept"]), Status::OK);
-        assert_eq!(payloads(&world.ask(other, &next(partition))), [b"kept"]);
+        assert_eq!(world.ask(other, &next(partition)).payloads(), [b"kept"]);
     }
 }
 
@@ -312,7 +303,7 @@ fn a_connection_leaves_between_its_waits() {
         for _ in 0..waits_before {
             world.request(waiting, &next(partition));
             assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
-            assert_eq!(payloads(&world.reply(waiting)), [b"m"]);
+            assert_eq!(world.reply(waiting).payloads(), [b"m"]);
         }
         world.request(waiting, &next(partition));
         assert_eq!(world.shard_of(waiting), usize::from(waits_before >= 32));
@@ -320,7 +311,7 @@ fn a_connection_leaves_between_its_waits() {
         assert_eq!(world.next_deadline(), None);
         assert_eq!(world.send(sending, partition, &[b"kept"]), Status::OK);
         let reply = world.ask(sending, &next(partition));
-        assert_eq!(payloads(&reply), [b"kept"]);
+        assert_eq!(reply.payloads(), [b"kept"]);
     }
 }
 
@@ -340,9 +331,9 @@ fn a_shutdown_ends_every_wait() {
     as_member.poll.partition_id = None;
     world.request(three, &Command::WaitMessages(as_member));
     world.shut_down();
-    assert!(payloads(&world.reply(one)).is_empty());
-    assert_eq!(payloads(&world.reply(two)), [b"little"]);
-    assert_eq!(payloads(&world.reply(three)), [b"little"]);
+    assert!(world.reply(one).payloads().is_empty());
+    assert_eq!(world.reply(two).payloads(), [b"little"]);
+    assert_eq!(world.reply(three).payloads(), [b"little"]);
     for link in [one, two, three] {
         assert_eq!(world.reply(link).status, Status::DISCONNECTED);
     }
@@ -390,21 +381,10 @@ fn member_wait(partition_id: Option<u32>) -> Command<'static> {
 
 /// Group with the partitions of each client.
 fn group(members: &[(u32, &[u32])]) -> Change {
-    let member = |(client, partitions): &(u32, &[u32])| records::GroupMember {
-        id: *client,
-        gateway_id: GATEWAY_ID,
-        client_id: *client,
-        incarnation: 100 + u64::from(*client),
-        partitions: partitions.to_vec(),
-        ..Default::default()
-    };
-    Change::ConsumerGroupPut(records::ConsumerGroup {
-        name: "g".into(),
-        key: 9,
-        partitions_count: 8,
-        members: members.iter().map(member).collect(),
-        ..Default::default()
-    })
+    let members: Vec<_> = (members.iter())
+        .map(|(client, partitions)| (*client, *partitions, &[][..]))
+        .collect();
+    groups::group(9, &members)
 }
 
 /// A member that names no partition waits for all of its own, on any shard, and gets each message once.
@@ -423,13 +403,13 @@ fn a_member_waits_for_all_of_its_partitions() {
             Status::OK
         );
         let reply = world.reply(waiting);
-        assert_eq!(payloads(&reply), [text.as_bytes()]);
+        assert_eq!(reply.payloads(), [text.as_bytes()]);
         let header = Polled::decode(&reply.payload).unwrap().header;
         assert_eq!(header.partition_id, *partition);
     }
     world.request(waiting, &member_wait(None));
     world.pass(10 * SECOND);
-    assert!(payloads(&world.reply(waiting)).is_empty());
+    assert!(world.reply(waiting).payloads().is_empty());
 }
 
 /// A partition that always has messages does not starve the others.
@@ -447,7 +427,7 @@ fn a_member_is_served_by_all_of_its_partitions_in_turn() {
         );
     }
     let mut seen: Vec<_> = (all.iter())
-        .flat_map(|_| payloads(&world.ask(waiting, &member_wait(None))))
+        .flat_map(|_| world.ask(waiting, &member_wait(None)).payloads())
         .collect();
     seen.sort();
     let expected: Vec<_> = all.iter().map(|id| format!("{id}").into_bytes()).collect();
@@ -467,10 +447,10 @@ fn a_member_follows_what_it_is_given_and_loses() {
         let sending = world.login(1);
         assert_eq!(world.send(sending, partition, &[b"for two"]), Status::OK);
         assert_eq!(world.try_reply(one), None);
-        assert_eq!(payloads(&world.reply(two)), [b"for two"]);
+        assert_eq!(world.reply(two).payloads(), [b"for two"]);
         world.publish(vec![group(&[(1, &[partition]), (2, &[])])]);
         assert_eq!(world.send(sending, partition, &[b"for one"]), Status::OK);
-        assert_eq!(payloads(&world.reply(one)), [b"for one"]);
+        assert_eq!(world.reply(one).payloads(), [b"for one"]);
     }
 }
 
@@ -490,7 +470,7 @@ fn a_member_that_names_its_partition_is_answered_when_it_loses_it() {
         assert_eq!(world.try_reply(two), None);
         let sending = world.login(1);
         assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
-        assert_eq!(payloads(&world.reply(two)), [b"m"]);
+        assert_eq!(world.reply(two).payloads(), [b"m"]);
         world.publish(vec![group(&[(1, &[partition])])]);
         let left = world.ask(two, &member_wait(None));
         assert_eq!(left.status, Status::CONSUMER_GROUP_MEMBER_NOT_FOUND);
@@ -505,16 +485,9 @@ fn a_wait_does_not_hold_a_revocation_up() {
         let one = world.login(0);
         world.publish(vec![group(&[(1, &[partition]), (2, &[])])]);
         world.request(one, &member_wait(Some(partition)));
-        let Change::ConsumerGroupPut(mut record) = group(&[(1, &[partition]), (2, &[])]) else {
-            unreachable!()
-        };
-        record.members[0].revocations.push(records::Revocation {
-            partition_id: partition,
-            to_member_id: 2,
-            incarnation: 50,
-            deadline_micros: u64::MAX,
-        });
-        world.publish(vec![Change::ConsumerGroupPut(record)]);
+        let moving: &[groups::Owned<'_>] =
+            &[(1, &[partition], &[(partition, 2, 50)]), (2, &[], &[])];
+        world.publish(vec![groups::group(9, moving)]);
         assert_eq!(world.notices.len(), 1, "it can move at once");
         // No member gets messages of the partition before the move is complete.
         let sending = world.login(1);
@@ -539,14 +512,14 @@ fn a_wait_may_begin_before_the_partition_is_open() {
         let (waiting, sending) = (world.login(1), world.login(1));
         world.request(waiting, &soon);
         world.pass(SECOND);
-        assert!(payloads(&world.reply(waiting)).is_empty());
+        assert!(world.reply(waiting).payloads().is_empty());
         world.release_storage();
         assert!(links.iter().all(|link| world.try_reply(*link).is_none()));
         assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
         // All clients share one stored offset: all but the first may come too late.
         let served: usize = (links.iter())
             .filter_map(|link| world.try_reply(*link))
-            .map(|reply| payloads(&reply).len())
+            .map(|reply| reply.payloads().len())
             .sum();
         assert!(served >= 1);
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::world::{Reply, WAITED_PARTITIONS_MAX, World, batch, user};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
     Command, Identifier, Partitioning, Status, WatchAction,
@@ -10,6 +9,8 @@ use headrace_wire::{
     response::{WatchedPartition, decode_list},
 };
 use proptest::prelude::*;
+
+use crate::world::{Reply, WAITED_PARTITIONS_MAX, World, batch, user};
 
 fn watch(action: WatchAction, partition_ids: &[u32]) -> Command<'static> {
     Command::WatchPartitions(WatchPartitions {

@@ -1,6 +1,5 @@
 //! GW-2: the protocol in the messages of a WebSocket.
 
-use crate::world::{PASSWORD, Reply, World, batch, login, poll_first, to_partition};
 use headrace_shard::Arrival;
 use headrace_websocket::{
     CloseCode, Decoder, Item, Limits, Opcode, Role, Step, apply_mask, check_response,
@@ -12,6 +11,8 @@ use headrace_wire::{
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
     response::Appended,
 };
+
+use crate::world::{PASSWORD, Reply, World, batch, login, poll_first, to_partition};
 
 const KEY: [u8; 4] = [7, 0, 255, 90];
 
@@ -44,6 +45,12 @@ fn encoded(command: &Command<'_>) -> Vec<u8> {
     let mut frame = Vec::new();
     command.try_encode_frame(&mut frame).expect("representable");
     frame
+}
+
+/// A batch of one message.
+fn sent(payload: &[u8]) -> Vec<u8> {
+    let batch = batch(&[payload]);
+    encoded(&Command::SendMessages(to_partition(&batch, 0)))
 }
 
 impl Peer {
@@ -139,10 +146,8 @@ fn batches_and_polls_travel_in_messages() {
     let medium = vec![1; 17_000];
     let payloads: [&[u8]; 3] = [b"small", &large, &medium];
     for payload in payloads {
-        let batch = batch(&[payload]);
-        let request = to_partition(&batch, 0);
-        let reply = peer.ask(&mut world, &Command::SendMessages(request));
-        assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
+        peer.write(&mut world, Opcode::Binary, &sent(payload));
+        assert_eq!(peer.heard(&mut world), [ok()]);
     }
     let reply = peer.ask(&mut world, &poll());
     assert_eq!(reply.status, Status::OK);
@@ -257,10 +262,8 @@ fn a_peer_may_close() {
         let mut world = World::new().with_topic(1);
         let mut peer = Peer::login(&mut world, 0);
         world.storage_held = true;
-        let batch = batch(&[b"kept"]);
-        let request = to_partition(&batch, 0);
         let stream = [
-            frame(Opcode::Binary, &encoded(&Command::SendMessages(request))),
+            frame(Opcode::Binary, &sent(b"kept")),
             frame(Opcode::Close, &payload),
             frame(Opcode::Binary, &encoded(&Command::Ping)),
         ]
@@ -279,13 +282,7 @@ fn a_peer_that_closes_does_not_wait_for_ever() {
     let mut world = World::new().with_topic(1);
     let mut peer = Peer::login(&mut world, 0);
     world.storage_held = true;
-    let batch = batch(&[b"kept"]);
-    let request = to_partition(&batch, 0);
-    peer.write(
-        &mut world,
-        Opcode::Binary,
-        &encoded(&Command::SendMessages(request)),
-    );
+    peer.write(&mut world, Opcode::Binary, &sent(b"kept"));
     peer.write(&mut world, Opcode::Close, &[]);
     world.pass(900_000);
     assert_eq!(peer.heard(&mut world), []);
@@ -321,13 +318,7 @@ fn shutdown_answers_what_is_in_flight() {
     let mut world = World::new().with_topic(1);
     let mut peer = Peer::login(&mut world, 0);
     world.storage_held = true;
-    let batch = batch(&[b"kept"]);
-    let request = to_partition(&batch, 0);
-    peer.write(
-        &mut world,
-        Opcode::Binary,
-        &encoded(&Command::SendMessages(request)),
-    );
+    peer.write(&mut world, Opcode::Binary, &sent(b"kept"));
     world.shut_down();
     world.pass(5_000_000);
     assert_eq!(peer.heard(&mut world), []);

@@ -1,12 +1,13 @@
 //! Clients: connections to the first process, requests and responses.
 
-use std::{net::SocketAddr, num::NonZeroU16};
+use std::net::SocketAddr;
 
-use headrace_model::{ShardId, UserId};
+use headrace_model::UserId;
 use headrace_shard::{Arrival, Input};
 use headrace_wire::{
     Command, Status,
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
+    response::Polled,
 };
 
 use super::{
@@ -20,6 +21,18 @@ use super::{
 pub struct Reply {
     pub status: Status,
     pub payload: Vec<u8>,
+}
+
+impl Reply {
+    /// Payloads of a successful poll.
+    pub fn payloads(&self) -> Vec<Vec<u8>> {
+        assert_eq!(self.status, Status::OK);
+        let polled = Polled::decode(&self.payload).expect("the answer to a poll");
+        polled
+            .messages()
+            .map(|message| message.expect("whole").payload().to_vec())
+            .collect()
+    }
 }
 
 impl World {
@@ -176,13 +189,4 @@ impl World {
         self.wires[link].is_deaf = false;
         self.run();
     }
-}
-
-/// The first partition of the topic that a shard owns, if there are two shards.
-pub fn partition_of(shard: u16) -> u32 {
-    let owner =
-        |id: &u32| headrace_model::owner_shard(super::partition(*id), NonZeroU16::new(2).unwrap());
-    (0..8)
-        .find(|id| owner(id) == ShardId(shard))
-        .expect("one of them")
 }

@@ -1,6 +1,8 @@
 //! Records of the catalog.
 
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
+use std::num::NonZeroU16;
+
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, owner_shard};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 
 use super::{SHARDS, World};
@@ -10,6 +12,18 @@ pub const WITHOUT_RIGHTS: u32 = 1;
 
 pub fn partition(id: u32) -> Namespace {
     Namespace::new(StreamId(0), TopicId(0), PartitionId(id)).expect("fits")
+}
+
+/// Return the shard that owns a partition, of two.
+pub fn owner_of(id: u32) -> u16 {
+    owner_shard(partition(id), NonZeroU16::new(SHARDS).unwrap()).0
+}
+
+/// The first of eight partitions that a shard owns.
+pub fn partition_of(shard: u16) -> u32 {
+    (0..8)
+        .find(|id| owner_of(*id) == shard)
+        .expect("one of them")
 }
 
 /// An active user with these permissions in every stream.

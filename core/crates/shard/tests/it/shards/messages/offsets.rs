@@ -6,8 +6,8 @@ use headrace_wire::{
     response::{Appended, Polled},
 };
 
-use crate::shards::messages::{owner_of, poll};
-use crate::world::{PASSWORD, Reply, World, batch, login};
+use crate::shards::messages::poll;
+use crate::world::{PASSWORD, Reply, World, batch, login, owner_of};
 
 /// Open a connection that asks for offsets, which needs no login, and log in.
 fn reporting(world: &mut World, shard: usize) -> usize {

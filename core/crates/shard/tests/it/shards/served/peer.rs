@@ -157,17 +157,24 @@ impl Peer {
         request: Request,
     ) -> RequestId {
         let call = self.call();
-        let frame = ToNode::Request {
-            header: CallHeader {
-                call,
-                place,
-                member: None,
-                trace: None,
-            },
-            request,
-        };
-        self.say(world, frame);
+        self.request_as(world, call, place, request);
         call
+    }
+
+    fn request_as(
+        &mut self,
+        world: &mut World,
+        call: RequestId,
+        place: PartitionRef,
+        request: Request,
+    ) {
+        let header = CallHeader {
+            call,
+            place,
+            member: None,
+            trace: None,
+        };
+        self.say(world, ToNode::Request { header, request });
     }
 
     pub fn append(
@@ -189,18 +196,8 @@ impl Peer {
         place: PartitionRef,
         payloads: &[&[u8]],
     ) {
-        let frame = ToNode::Request {
-            header: CallHeader {
-                call,
-                place,
-                member: None,
-                trace: None,
-            },
-            request: Request::Append {
-                batch: messages(payloads),
-            },
-        };
-        self.say(world, frame);
+        let batch = messages(payloads);
+        self.request_as(world, call, place, Request::Append { batch });
     }
 
     pub fn wait(

@@ -196,28 +196,19 @@ fn who_changes_a_password_stays_and_all_others_go() {
 fn the_memberships_of_a_session_end_with_it() {
     let mut world = world();
     let link = world.login(0);
-    world.request(
-        link,
-        &Command::JoinConsumerGroup(GroupPath {
-            stream: Identifier::Numeric(0),
-            topic: Identifier::Numeric(0),
-            group: Identifier::Numeric(0),
-        }),
-    );
+    let join = Command::JoinConsumerGroup(GroupPath {
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Numeric(0),
+        group: Identifier::Numeric(0),
+    });
+    world.request(link, &join);
     world.publish(vec![Change::ConsumerGroupPut(records::ConsumerGroup {
         name: "g".into(),
         partitions_count: 1,
         ..Default::default()
     })]);
     let _ = world.try_reply(link);
-    world.request(
-        link,
-        &Command::JoinConsumerGroup(GroupPath {
-            stream: Identifier::Numeric(0),
-            topic: Identifier::Numeric(0),
-            group: Identifier::Numeric(0),
-        }),
-    );
+    world.request(link, &join);
     assert_eq!(world.reply(link).status, Status::OK);
     world.notices.clear();
     world.publish(vec![active(PASSWORD_VERSION + 1)]);

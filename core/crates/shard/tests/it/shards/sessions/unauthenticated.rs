@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::world::{World, login};
 use headrace_shard::Arrival;
 use headrace_websocket::request;
 use headrace_wire::{Command, Status};
+
+use crate::world::{World, login};
 
 /// Header that announces the largest control command.
 fn head_of_ten_mebibytes() -> Vec<u8> {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::world::{GATEWAY_ID, Reply, World, batch, to_partition};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
     Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
@@ -12,6 +11,8 @@ use headrace_wire::{
     response::Polled,
 };
 use proptest::prelude::*;
+
+use crate::world::{GATEWAY_ID, Reply, World, batch, to_partition};
 
 const PARTITIONS: u32 = 4;
 const PLAIN: usize = 3;
