@@ -43,18 +43,6 @@ fn every_partition_is_reached_from_every_shard() {
     }
 }
 
-/// LOG-9, LOG-10: `next` continues after the committed offset.
-#[test]
-fn next_continues_behind_the_stored_offset() {
-    let mut world = World::new().with_topic(1);
-    let link = world.login(1);
-    assert_eq!(world.send(link, 0, &[b"a", b"b", b"c"]), Status::OK);
-    let next = poll(0, PollingStrategy::Next, 2);
-    assert_eq!(payloads(&mut world, link, &next), [b"a", b"b"]);
-    assert_eq!(payloads(&mut world, link, &next), [b"c"]);
-    assert!(payloads(&mut world, link, &next).is_empty());
-}
-
 /// SHARD-5: batches of one connection are in flight together and answered in order, across shards.
 #[test]
 fn batches_are_pipelined_and_answered_in_order() {
