@@ -43,6 +43,26 @@ fn every_partition_is_reached_from_every_shard() {
     }
 }
 
+/// Partitions without requests get their turns as well: messages are synced soon after they were written.
+#[test]
+fn written_messages_are_synced_soon() {
+    let mut world = World::new().with_topic(4);
+    let link = world.login(0);
+    for partition in 0..4 {
+        assert_eq!(world.send(link, partition, &[b"m"]), Status::OK);
+    }
+    let unsynced = |world: &World| -> Vec<bool> {
+        let statistics = world.statistics();
+        statistics
+            .iter()
+            .map(|each| each.unsynced_bytes() > 0)
+            .collect()
+    };
+    assert_eq!(unsynced(&world), [true; 4]);
+    world.pass(2_000_000);
+    assert_eq!(unsynced(&world), [false; 4]);
+}
+
 /// SHARD-5: batches of one connection are in flight together and answered in order, across shards.
 #[test]
 fn batches_are_pipelined_and_answered_in_order() {

@@ -87,6 +87,12 @@ fn a_ticket_does_not_live_for_ever() {
         let lives = issued(&world, &reply).not_after - world.now / 1_000_000;
         assert_eq!(lives, expected, "{asked}");
     }
+    // A ticket ends with the login of its issuer.
+    world.credential.expires_at_micros = world.now + 90_000_000;
+    let link = world.login(0);
+    let reply = world.ask(link, &request(true, false, 0));
+    let not_after = issued(&world, &reply).not_after;
+    assert_eq!(not_after, world.credential.expires_at_micros / 1_000_000);
 }
 
 #[test]
