@@ -4,7 +4,8 @@
     python docs/requirements.py --check    write nothing; exit with 1 if the page is not current
 
 A test shows the requirements that its documentation mentions; the documentation of a module of tests counts for all of
-them. An id that no requirement defines, and a requirement that no test mentions, are errors.
+them. An id that no requirement defines, a requirement that no test mentions, and one that `make test` does not show
+are errors: its tests are those that are not marked `long` (tests/tiers.py).
 """
 
 from __future__ import annotations
@@ -50,15 +51,29 @@ def mentions(text: str) -> set[str]:
     return set(ID.findall(text))
 
 
-def python_tests(path: Path, source: str, shown: Shown) -> None:
-    """Add the tests of a Python module, which mention ids in docstrings or names."""
+def python_tests(path: Path, source: str, shown: Shown, quick: set[str]) -> None:
+    """Add the tests of a Python module, which mention ids in their documentation, and to `quick` the ids of quick tests."""
     module = ast.parse(source)
+    tests = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and (node.name.lower().startswith("test") or mentions(ast.get_docstring(node) or ""))
+    ]
     for requirement in mentions(ast.get_docstring(module) or ""):
         shown[requirement][path].add("")
-    for node in ast.walk(module):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for requirement in mentions(ast.get_docstring(node) or ""):
-                shown[requirement][path].add(node.name if node.name.lower().startswith("test") else "")
+        if any(is_quick(node) for node in tests):
+            quick.add(requirement)
+    for node in tests:
+        for requirement in mentions(ast.get_docstring(node) or ""):
+            shown[requirement][path].add(node.name if node.name.lower().startswith("test") else "")
+            if is_quick(node):
+                quick.add(requirement)
+
+
+def is_quick(test: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Return whether `make test` runs a test, at least with one of its cases: tests/tiers.py."""
+    return not any(ast.unparse(decorator) == "pytest.mark.long" for decorator in test.decorator_list)
 
 
 def rust_tests(path: Path, source: str, shown: Shown) -> None:
@@ -88,14 +103,15 @@ def is_test(path: Path) -> bool:
     return "tests" in path.parts or path.name == "tests.rs" or "test" in path.name
 
 
-def found_in_repository() -> tuple[Shown, dict[str, str]]:
-    """Return the tests by requirement, and for each id one file that mentions it."""
+def found_in_repository() -> tuple[Shown, dict[str, str], set[str]]:
+    """Return the tests by requirement, for each id one file that mentions it, and the ids that `make test` shows."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],  # noqa: S607 - any git that is installed
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     shown: Shown = defaultdict(lambda: defaultdict(set))
     mentioned: dict[str, str] = {}
+    quick: set[str] = set()
     for name in sorted(listed.stdout.splitlines()):
         path = Path(name)
         if path.suffix not in SUFFIXES or not (ROOT / path).is_file() or path == Path("docs/requirements.py"):
@@ -104,12 +120,14 @@ def found_in_repository() -> tuple[Shown, dict[str, str]]:
         for requirement in mentions(source):
             mentioned.setdefault(requirement, name)
         if path.suffix == ".py" and is_test(path):
-            python_tests(path, source, shown)
+            python_tests(path, source, shown, quick)
         elif path.suffix == ".rs" and is_test(path):
             rust_tests(path, source, shown)
+            # Integration tests of crates always run.
+            quick |= {identifier for identifier, places in shown.items() if path in places}
         elif path.suffix == ".rs" and "#[cfg(test)]" in source:
             rust_tests(path, source[source.index("#[cfg(test)]") :], shown)
-    return shown, mentioned
+    return shown, mentioned, quick
 
 
 def page(groups: list[Group], shown: Shown) -> str:
@@ -135,9 +153,10 @@ def main() -> None:
     check = parser.parse_args().check
     groups: list[Group] = tomllib.loads(REGISTRY.read_text(encoding="utf-8"))["group"]
     defined = {identifier for group in groups for identifier in group["requirements"]}
-    shown, mentioned = found_in_repository()
+    shown, mentioned, quick = found_in_repository()
     errors = [f"{mentioned[i]}: {i} is not defined in docs/requirements.toml" for i in sorted(set(mentioned) - defined)]
     errors += [f"docs/requirements.toml: {i} is not mentioned by any test" for i in sorted(defined - set(shown))]
+    errors += [f"docs/requirements.toml: {i} has no test that make test runs" for i in sorted(defined - quick)]
     if errors:
         sys.exit("\n".join(errors))
     text = page(groups, shown)

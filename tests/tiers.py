@@ -6,6 +6,10 @@ tier unless it is marked `long`, by itself, by its class or its module, or as on
     @pytest.mark.long
     def test_...
 
+    @pytest.mark.long(but=2)        # the first two cases are quick
+    @pytest.mark.parametrize(...)
+    def test_...
+
 Mark a test `long` if it takes more than `QUICK_SECONDS` and the quick tier has another one of its requirements, or if
 it repeats a rule in a further form: one more transport, one more kind of deployment, one more way to be killed. Every
 requirement must have a quick test: docs/requirements.py.
@@ -47,23 +51,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     A long test at the end would leave the other cores idle. Workers get equal consecutive parts of the list and steal
     from each other when their part is done.
     """
-    selected = [item for item in items if _is_selected(config, item)]
+    long = _long(items)
+    selected = [item for item in items if _is_selected(config, item, is_long=item in long)]
     if len(selected) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
-    items[:] = _ordered(selected, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    items[:] = _ordered(selected, long, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def is_long(item: pytest.Item) -> bool:
-    """Return whether a test is in the long tier."""
-    return item.get_closest_marker(_LONG) is not None
+def _long(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests of the long tier."""
+    long: set[pytest.Item] = set()
+    cases: dict[str, int] = {}
+    for item in items:
+        if (marker := item.get_closest_marker(_LONG)) is not None:
+            function = item.nodeid.partition("[")[0]
+            cases[function] = cases.get(function, 0) + 1
+            if cases[function] > marker.kwargs.get("but", 0):
+                long.add(item)
+    return long
 
 
-def _is_selected(config: pytest.Config, item: pytest.Item) -> bool:
+def _is_selected(config: pytest.Config, item: pytest.Item, *, is_long: bool) -> bool:
     tier = config.getoption("tier")
-    if tier != "all" and is_long(item) != (tier == _LONG):
+    if tier != "all" and is_long != (tier == _LONG):
         return False
     part = config.getoption("part")
-    return not part or not is_long(item) or part_of(item.nodeid, config.getoption("part_seed"), part)
+    return not part or not is_long or part_of(item.nodeid, config.getoption("part_seed"), part)
 
 
 def part_of(nodeid: str, seed: str, part: str) -> bool:
@@ -87,9 +100,9 @@ def part_of(nodeid: str, seed: str, part: str) -> bool:
     return int.from_bytes(hashed[:8], "big") % int(count) == int(number) - 1
 
 
-def _ordered(items: list[pytest.Item], workers_count: int) -> list[pytest.Item]:
-    longest = [item for item in items if is_long(item)]
-    others = [item for item in items if not is_long(item)]
+def _ordered(items: list[pytest.Item], long: set[pytest.Item], workers_count: int) -> list[pytest.Item]:
+    longest = [item for item in items if item in long]
+    others = [item for item in items if item not in long]
     ordered: list[pytest.Item] = []
     for worker in range(workers_count):
         part = longest[worker::workers_count]

@@ -55,6 +55,7 @@ def test_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, number: signal.Si
         assert rest.splitlines()[-1] == "stopped"
 
 
+@pytest.mark.long
 def test_a_generated_password_is_shown_once(tmp_path: Path) -> None:
     """CTL-9: generated once, shown once."""
     with up(tmp_path) as (process, printed):
@@ -68,6 +69,7 @@ def test_a_generated_password_is_shown_once(tmp_path: Path) -> None:
             client.ping()
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("setting", ["tcp.address", "grpc.address", "pipelines.address", "grpc.tls.cert_file"])
 def test_a_start_that_is_refused_keeps_no_password_to_itself(tmp_path: Path, setting: str) -> None:
     """Some starts fail after the user was created: the next one does not create it again."""
@@ -106,6 +108,7 @@ def test_the_fallback_driver_can_be_chosen_and_is_named(tmp_path: Path) -> None:
         assert field(printed, "driver") == "poll"
 
 
+@pytest.mark.long
 def test_default_credentials_for_a_directory_that_has_a_root_user_are_refused(tmp_path: Path) -> None:
     with up(tmp_path) as (process, printed):
         assert field(printed, "password")
@@ -115,6 +118,7 @@ def test_default_credentials_for_a_directory_that_has_a_root_user_are_refused(tm
         assert "root user already exists; its password is unchanged" in " ".join(printed.split())
 
 
+@pytest.mark.long
 def test_fresh_starts_from_nothing(tmp_path: Path) -> None:
     with up(tmp_path, "--with-default-root-credentials") as (process, printed):
         with connected(field(printed, "tcp"), Credentials("iggy", "iggy")) as client:
@@ -133,6 +137,7 @@ def test_two_servers_on_one_directory(tmp_path: Path) -> None:
         assert f"in use by another server (process {process.pid})" in refused(tmp_path, "--port", "0")
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("setting", ["tcp.address", "http.address", "grpc.address", "websocket.address"])
 def test_an_address_that_is_taken(tmp_path: Path, setting: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -110,6 +110,7 @@ def test_connections_of_the_binary_protocol(victim: Victim, end: str) -> None:
         assert by_password.status(Code.GET_ME) == expected
 
 
+@pytest.mark.long
 def test_a_token_that_expires(victim: Victim) -> None:
     with RawConnection.as_user(victim.server.address, victim.name, "secret") as connection:
         answer = connection.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("short") + frames.u64(8_000_000))

@@ -64,6 +64,7 @@ def nested(*spans: Span) -> None:
         assert outer.began - 1000 <= inner.began <= inner.ended <= outer.ended + 1000, (outer, inner)
 
 
+@pytest.mark.long
 async def test_a_request_to_http_is_followed_to_the_device(
     start_server: StartServer, collector: Collector, http: aiohttp.ClientSession
 ) -> None:
@@ -205,6 +206,7 @@ async def test_it_is_off_unless_configured(
     assert collector.requests == 0
 
 
+@pytest.mark.long
 async def test_no_caller_waits_for_a_collector_that_is_not_there(
     start_server: StartServer, http: aiohttp.ClientSession
 ) -> None:

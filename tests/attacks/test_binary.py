@@ -88,6 +88,7 @@ def test_one_user_leaves_memory_to_others(start_server: StartServer) -> None:
             assert seconds < 15, f"1 MB of another user took {seconds:.1f} s"
 
 
+@pytest.mark.long
 def test_who_does_not_log_in_is_let_go(start_server: StartServer) -> None:
     server = start_server({"TCP_LOGIN_TIMEOUT": "8 s"})
     with (

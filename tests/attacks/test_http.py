@@ -157,6 +157,7 @@ def test_malformed_requests_learn_nothing(shared_server: ServerProcess) -> None:
     assert b"aiohttp" not in head
 
 
+@pytest.mark.long
 def test_failures_elsewhere_lock_no_user_out(start_server: StartServer) -> None:
     """Regression: 112 wrong passwords from twelve addresses caused the right one from another address to be refused."""
     server = start_server({"PROXY_TRUSTED": "[127.0.0.1]", "LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})

@@ -183,6 +183,7 @@ def test_memory_at_rest(tmp_path_factory: pytest.TempPathFactory, show: list[str
         assert fresh < MEMORY_AT_REST_BYTES_MAX
 
 
+@pytest.mark.long
 def test_start_with_a_thousand_partitions(start_server: StartServer, show: list[str]) -> None:
     """A thousand partitions add little to the startup of the process, and every partition is available.
 

@@ -108,6 +108,7 @@ def test_an_upgrade_byte_by_byte(address: str) -> None:
         assert connection.receive() == OK
 
 
+@pytest.mark.long
 def test_a_slow_upgrade(start_server: StartServer) -> None:
     """A client that sends no complete upgrade request in time gets a timeout response."""
     server = start_server({"WEBSOCKET_HANDSHAKE_TIMEOUT": "8 s"})
@@ -339,6 +340,7 @@ def test_pings_without_answers(server: ServerProcess) -> None:
         assert server.memory_bytes() - before < 32_000_000
 
 
+@pytest.mark.long
 def test_pings_are_no_heartbeats(start_server: StartServer) -> None:
     """WebSocket pings do not count as heartbeats: a client that sends nothing else becomes stale."""
     server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "6 s"})

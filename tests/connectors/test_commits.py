@@ -273,6 +273,7 @@ def test_a_source_of_changes_is_degraded_and_recovers(
     until(lambda: [change["state"] for change in connectors.status("a")["history"]][-2:] == ["degraded", "running"])
 
 
+@pytest.mark.long
 def test_a_commit_that_keeps_failing_degrades_the_source(
     client: headrace.Client, connectors: Connectors, rows: psycopg.Connection, database_url: str, stream: str
 ) -> None:

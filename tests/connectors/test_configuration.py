@@ -160,6 +160,7 @@ def test_changes_need_the_setting_and_the_token(connectors: Connectors, stream: 
         assert connectors.refused(path, "POST", changed, Authorization="Bearer wrong")["status"] == 401
 
 
+@pytest.mark.long
 def test_a_kill_during_changes_loses_no_answered_one(changeable: Connectors, stream: str) -> None:
     """CON-31: killed at any moment, the versions are whole, and every answered change is there."""
     changeable.run(source("one", stream, "t"))
@@ -226,6 +227,7 @@ def test_a_mapping_changes_while_records_are_routed(
         assert (message.headers["mapping_epoch"] == first) or not is_of_ware
 
 
+@pytest.mark.long
 def test_a_sink_shows_its_lag(changeable: Connectors, client: headrace.Client, stream: str) -> None:
     """CON-33: messages after the stored offsets, and records per second, sampled while it runs."""
     client.create_stream(stream)

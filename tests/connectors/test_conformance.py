@@ -74,11 +74,13 @@ def pairs(cases: Mapping[str, Callable[..., Case[Any]]]) -> list[Any]:
     ]
 
 
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize(("make", "rule"), pairs(CASES))
 def test_a_plugin_keeps_the_rules(make: Callable[[], Case[Any]], rule: Rule[Any]) -> None:
     verify(rule, make)
 
 
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize(("make", "rule"), pairs(WITH_POSTGRESQL))
 def test_a_plugin_for_postgresql_keeps_the_rules(
     make: Callable[..., Case[Any]], rule: Rule[Any], database: psycopg.Connection, database_url: str

@@ -73,6 +73,7 @@ def written_once(
     assert sorted(found()) == written(range(120))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", POINTS)
 def test_rows_are_written_once_whatever_is_killed(
     client: headrace.Client,
@@ -118,6 +119,7 @@ def test_a_second_process_takes_over_and_rows_are_written_once(
     assert sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall()) == written(range(60))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", POINTS)
 def test_files_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
@@ -134,6 +136,7 @@ def directories(path: Path) -> list[Path]:
     return [manifest.parent for manifest in path.glob("files/*/*/*/manifest.json")]
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", POINTS)
 def test_rows_of_sqlite_are_written_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
@@ -149,6 +152,7 @@ def test_rows_of_sqlite_are_written_once_whatever_is_killed(
         written_once(client, connectors, topic, point, "sqlite", settings, found)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", POINTS)
 def test_delta_tables_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
@@ -169,6 +173,7 @@ def ids(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_two_processes_that_are_killed_in_turn_write_rows_once(
     client: headrace.Client,
     connectors: Connectors,

@@ -28,7 +28,7 @@ def stored(client: headrace.Client, stream: str) -> list[headrace.Message]:
         return []
 
 
-@pytest.mark.long
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", ["third-save", "after-third-save", "within-saving", "before-committing"])
 def test_every_line_is_stored_with_one_id_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, stream: str, tmp_path: Path, point: str

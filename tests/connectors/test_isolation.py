@@ -152,6 +152,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_a_killed_process_is_started_again_and_nothing_is_lost(
     client: headrace.Client, process: Process, stream: str, tmp_path: Path
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(
     assert len(found) - len(set(found)) <= 2
 
 
+@pytest.mark.long
 def test_a_plugin_that_exits_ends_its_process_alone(
     client: headrace.Client, process: Process, stream: str, tmp_path: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_plugin_that_exits_ends_its_process_alone(
     assert set(found) == set(range(max(found) + 1))
 
 
+@pytest.mark.long
 def test_a_plugin_that_blocks_the_loop_is_shown_and_delays_no_other(
     client: headrace.Client, process: Process, stream: str, tmp_path: Path
 ) -> None:
@@ -214,6 +217,7 @@ def test_a_plugin_that_blocks_the_loop_is_shown_and_delays_no_other(
     goes_on(process, "odd")
 
 
+@pytest.mark.long
 def test_calls_reach_its_process_and_answers_come_back(process: Process, stream: str, tmp_path: Path) -> None:
     """A batch is given up there; a source that keeps none refuses with its own reason."""
     more = neighbour(stream).replace("[sources.calm]", "[sources.calm]\nisolation = 'process'", 1)
@@ -230,6 +234,7 @@ def test_calls_reach_its_process_and_answers_come_back(process: Process, stream:
     assert json.load(refused.value)["code"] == "not_abandonable"
 
 
+@pytest.mark.long
 def test_calls_at_the_same_time_have_an_answer_each(process: Process, stream: str, tmp_path: Path) -> None:
     """Calls wait in the process of the connector while the plugin blocks its loop."""
     process.start(odd(stream, tmp_path, "blocks_at = 5"))
@@ -253,6 +258,7 @@ def test_its_process_ends_with_the_parent(process: Process, stream: str, tmp_pat
     until(lambda: not is_alive(pid))
 
 
+@pytest.mark.long
 def test_a_connector_that_fails_is_not_started_again(process: Process, stream: str, tmp_path: Path) -> None:
     """The status is that of a connector beside the others; a call starts it again."""
     (tmp_path / "state").mkdir()

@@ -77,6 +77,7 @@ async def source_of(server: OpenSearch):
         await source.close()
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("rule", rules_of("sources"), ids=str)
 def test_the_source_keeps_the_rules(server: OpenSearch, rule: Rule[Any]) -> None:
     verify(rule, partial(OpenSearchCase, server))

@@ -28,6 +28,7 @@ PAGE = documents.read(Path("examples/orders/README.md"))
 EXAMPLE = ROOT / "examples/orders"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_the_blocks_of_the_page_work(server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = {

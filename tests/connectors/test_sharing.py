@@ -95,6 +95,7 @@ def running(process: Connectors) -> set[str]:
     return {one["key"] for one in process.get("/connectors") if one["state"] == "running"}
 
 
+@pytest.mark.long
 def test_two_processes_share_the_connectors_and_take_them_over(
     client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int]
 ) -> None:
@@ -143,6 +144,7 @@ def test_two_processes_share_the_connectors_and_take_them_over(
     assert [json.loads(trial.records[0].payload)["id"] for trial in trials] == [count + 1] * len(names)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", ["stopped-before-saving", "stopped-before-committing"])
 def test_a_stopped_holder_that_wakes_saves_and_commits_nothing(
     client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int], point: str
@@ -173,6 +175,7 @@ def test_a_stopped_holder_that_wakes_saves_and_commits_nothing(
     assert repeated or point == "stopped-before-committing"
 
 
+@pytest.mark.long
 def test_a_process_that_is_cut_off_stops_before_another_begins(
     client: headrace.Client,
     shared_server: ServerProcess,
@@ -274,6 +277,7 @@ async def test_a_change_that_was_sent_twice_counts_once(
         await client.delete_stream(stream)
 
 
+@pytest.mark.long
 def test_a_process_of_its_own_ends_with_the_lease(
     client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int]
 ) -> None:
@@ -300,6 +304,7 @@ def test_a_process_of_its_own_ends_with_the_lease(
     until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
 
 
+@pytest.mark.long
 def test_a_sink_is_taken_over_from_a_stopped_process(tmp_path: Path) -> None:
     """The server removes a member that is silent, if its heartbeat is enabled; no message is left out."""
     settings = TWO_SHARDS | {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "5 s"}

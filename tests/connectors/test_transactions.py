@@ -70,6 +70,7 @@ def test_every_row_is_stored_once_whatever_is_killed(
     stored_once(client, stream, 11)
 
 
+@pytest.mark.long
 def test_a_start_that_is_killed_at_every_step_stores_nothing_twice(
     client: headrace.Client, connectors: Connectors, rows: psycopg.Connection, database_url: str, stream: str
 ) -> None:
@@ -129,6 +130,7 @@ def copied(connectors: Connectors, to: Path) -> None:
     shutil.copytree(connectors.state, to, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.unfinished"))
 
 
+@pytest.mark.long
 def test_a_second_runtime_without_the_state_is_refused(
     client: headrace.Client,
     connectors: Connectors,

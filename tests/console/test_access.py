@@ -77,6 +77,7 @@ def violations(page: Page) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_description_of_the_api_can_be_read(open_context: OpenContext, scheme: str, screenshot: Screenshot) -> None:
     page = open_context(color_scheme=scheme, bypass_csp=True).new_page()
@@ -111,6 +112,7 @@ def test_no_page_is_in_the_way(
     assert {called: what for called, what in found.items() if what} == {}
 
 
+@pytest.mark.long
 def test_no_page_is_wider_than_a_phone(
     open_context: OpenContext, places: dict[str, str], screenshot: Screenshot
 ) -> None:

@@ -151,6 +151,7 @@ def test_any_limit_is_kept(page: Page, api: Api, name: str, expiry: int, size: i
     assert (found["message_expiry"], found["max_topic_size"]) == (expiry, size)
 
 
+@pytest.mark.long
 def test_a_size_without_a_unit_is_one_in_bytes(page: Page, api: Api, name: str) -> None:
     topic = api.topic(name)
     log_in(page)

@@ -6,11 +6,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.server_process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_the_javascript_client(shared_server: ServerProcess) -> None:
     environment = os.environ | {"HEADRACE_URL": shared_server.http_url}
     command = [ROOT / ".venv/bin/node", "--test", "--test-timeout=200000", "tests/*.test.ts"]

@@ -61,6 +61,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory, connectors: Connecto
     ended_well(server)
 
 
+@pytest.mark.long
 def test_the_list_shows_state_throughput_and_the_last_error(page: Page, screenshot: Screenshot) -> None:
     log_in(page)
     page.get_by_role("link", name="Connectors").click()
@@ -108,6 +109,7 @@ def test_a_connector_is_stopped_and_started(page: Page, connectors: Connectors) 
     connectors.becomes("screen", "running")
 
 
+@pytest.mark.long
 def test_a_connector_is_created_changed_and_taken_back(
     page: Page, connectors: Connectors, screenshot: Screenshot
 ) -> None:

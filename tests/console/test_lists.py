@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.api import Api
@@ -39,6 +40,7 @@ def test_streams_and_topics_are_searched_and_sorted(page: Page, api: Api, name: 
     expect(names(page, "Topics")).to_have_text(["t-1"])
 
 
+@pytest.mark.long
 def test_a_list_shows_rates(page: Page, api: Api, name: str) -> None:
     topic = api.topic(name)
     log_in(page)
@@ -53,6 +55,7 @@ def test_a_list_shows_rates(page: Page, api: Api, name: str) -> None:
     expect(rate).not_to_have_text("0/s")
 
 
+@pytest.mark.long
 def test_without_the_server_the_last_state_is_marked(
     page: Page, api: Api, name: str, screenshot: Screenshot, complaints: list[str]
 ) -> None:

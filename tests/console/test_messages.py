@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.api import Api
@@ -25,6 +26,7 @@ def rows(page: Page) -> Locator:
     return page.get_by_role("region", name="Messages").get_by_role("row")
 
 
+@pytest.mark.long
 def test_the_newest_messages_of_all_partitions_are_shown_in_pages(
     page: Page, api: Api, name: str, screenshot: Screenshot
 ) -> None:

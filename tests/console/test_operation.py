@@ -15,6 +15,7 @@ from tests.console.steps import log_in, visit
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 
+@pytest.mark.long
 def test_rights_are_given_and_taken(page: Page, api: Api, name: str) -> None:
     api.topic(name)
     log_in(page)
@@ -52,6 +53,7 @@ def granted(rights: dict[str, bool]) -> list[str]:
     return [right for right, given in rights.items() if given is True]
 
 
+@pytest.mark.long
 def test_a_right_revoked_meanwhile_stays_revoked(page: Page, api: Api, name: str) -> None:
     api.topic(name)
     stream = str(api("GET", f"/streams/{name}")["id"])
@@ -133,6 +135,7 @@ def test_settings_hold_no_secrets(page: Page, shared_server: ServerProcess) -> N
     expect(page.get_by_role("row", name="heartbeat.enabled")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_clients_come_and_go(page: Page, shared_server: ServerProcess) -> None:
     log_in(page)
     page.get_by_role("link", name="Clients").click()

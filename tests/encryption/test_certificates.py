@@ -131,6 +131,7 @@ def test_settings_that_cannot_be(start_server: StartServer, settings: dict[str, 
         start_server(TLS | settings)
 
 
+@pytest.mark.long
 def test_a_taken_address_is_refused(start_server: StartServer, files: ServerFiles) -> None:
     first = start_server(TLS | files.settings())
     second = ServerProcess(first.data.with_name("second"), TLS | files.settings(), address=first.address)

@@ -157,6 +157,7 @@ def test_no_client_gets_in_without_encryption_or_a_certificate(cluster: Cluster,
     assert listeners(cluster, node.http)['headrace_listener_failures_total{listener="binary",reason="not_tls"}'] >= 1
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [("authority", "BadSignature|UnknownIssuer"), ("name", "not valid for name"), ("time", "expired")],
@@ -192,6 +193,7 @@ def test_a_node_that_does_not_prove_who_it_is_is_not_reached(
         assert len(connection.poll(stream, "t", 0, Strategy.FIRST).messages) == 1, "what was refused was not done"
 
 
+@pytest.mark.long
 def test_a_gateway_that_does_not_prove_who_it_is_reaches_no_node(cluster: Cluster, tmp_path: Path) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
     foreign: Settings = {**gateway.settings}
@@ -213,6 +215,7 @@ def test_a_gateway_that_does_not_prove_who_it_is_reaches_no_node(cluster: Cluste
         eventually(f"one of {reason}", lambda name=name: listeners(cluster, node.http).get(name, 0) >= 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("side", ["gateway", "node"])
 def test_neither_side_falls_back_to_plain_text(cluster: Cluster, side: str) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
@@ -240,6 +243,7 @@ def test_neither_side_falls_back_to_plain_text(cluster: Cluster, side: str) -> N
         eventually("a line of the node", said, timeout_seconds=90)
 
 
+@pytest.mark.long
 def test_an_authority_is_replaced_while_messages_go_on(cluster: Cluster, files: LinkFiles) -> None:
     """First both authorities are trusted, next certificates of the new one are used, finally the old one is removed."""
     node, gateway = cluster.nodes[0], cluster.gateways[0]

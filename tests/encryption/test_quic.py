@@ -182,6 +182,7 @@ async def test_a_member_of_a_group_is_the_connection(shared_server: ServerProces
         await other.ok(Code.JOIN_CONSUMER_GROUP, place + frames.ident("g"))
 
 
+@pytest.mark.long
 async def test_the_end_of_a_connection_is_the_end_of_its_session(start_server: StartServer) -> None:
     """A session ends with a close by the client, and with the idle timeout."""
     # Longer than a pause of the client that stays.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, eventually
@@ -31,6 +33,7 @@ def test_a_byte_that_rots_after_it_was_read_is_found(prepared: Prepared) -> None
         assert server.stop() == 0
 
 
+@pytest.mark.long
 def test_offsets_files_of_any_size_keep_no_server_from_starting(prepared: Prepared) -> None:
     """LOG-14: an offsets file far beyond the maximum closes its partition, with the reason; valid records of a long one
     count.

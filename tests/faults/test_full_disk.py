@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, eventually
@@ -60,6 +62,7 @@ def test_a_partition_without_space_is_read_only(tmp_path: Path) -> None:
                 server.kill()
 
 
+@pytest.mark.long
 def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
     """A partition accepts messages soon after space is available, after the acknowledged ones and without a gap."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:

@@ -48,6 +48,7 @@ def test_every_batch_is_answered_when_the_ends_of_logs_fill_the_pool(server: Ser
             assert connection.poll("s", "t", partition, Strategy.LAST, count=1).offsets == [17]
 
 
+@pytest.mark.long
 def test_a_thousand_partitions_share_little_memory(tiny: ServerProcess) -> None:
     """Each partition has a block for small batches, and some have large batches."""
     with RawConnection.as_root(tiny.address) as connection:
@@ -70,6 +71,7 @@ def test_a_batch_that_can_never_be_received_is_refused(tiny: ServerProcess) -> N
         connection.send("s", "t", 0, bytes(7_000_000))
 
 
+@pytest.mark.long
 def test_mixed_load_with_slow_consumers(server: ServerProcess) -> None:
     """Batches of 100 B to 8 MB and consumers that receive slowly: every request is answered."""
     load = Load(server.address, partitions=100, seed=5, bytes_per_second=100e6)

@@ -41,6 +41,7 @@ def join_at(group: Group, address: str) -> Member:
     return member
 
 
+@pytest.mark.long
 def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
     one, other = cluster.gateways
     with RawConnection.as_root(other.listeners.tcp) as connection:
@@ -81,6 +82,7 @@ def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
             cluster.wait_for(one)
 
 
+@pytest.mark.long
 def test_pipelines_are_not_notified_of_partitions_that_cannot_be_reached(cluster: Cluster) -> None:
     """Partitions of an unavailable node are not described as empty; they are described again when the node is back."""
     listeners, node = cluster.gateways[0].listeners, cluster.nodes[0]
@@ -136,6 +138,7 @@ def test_a_request_that_waits_is_answered_when_the_gateway_stops(cluster: Cluste
     cluster.wait_for(one)
 
 
+@pytest.mark.long
 async def test_a_gateway_says_that_it_goes_before_it_goes(cluster: Cluster, apis: list[Api]) -> None:
     """A draining gateway first becomes unready, so a balancer sends no new clients and connected clients are
     unaffected.
@@ -243,6 +246,7 @@ async def test_the_audit_trail_outlasts_the_gateway(tmp_path: Path) -> None:
         assert "set audit.directory" not in gateway.log_text()
 
 
+@pytest.mark.long
 def test_a_gateway_waits_for_the_metadata_service_and_can_be_stopped_meanwhile(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, replicas=1, nodes=1, gateways=1, node_settings=NODE, gateway_settings=GATEWAY)
     gateway = cluster.gateways[0]

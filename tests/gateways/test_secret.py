@@ -37,6 +37,7 @@ def status_of_caller(replica: ClusterReplica, secret: str) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
+@pytest.mark.long
 async def test_the_secret_is_changed_while_the_cluster_works(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, nodes=1, gateways=1, node_settings=NODE, gateway_settings=GATEWAY)
     old, new = cluster.secret, secrets.token_hex(32)

@@ -64,6 +64,7 @@ async def eventually(what: str, holds: Any) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
     listeners = cluster.gateways[0].listeners
     topic = await root.create_topic("shop", "orders", partitions=PARTITIONS)

@@ -14,7 +14,7 @@ CLIENT = Path(__file__).resolve().parents[2] / "web/client"
 NODE = Path(__file__).resolve().parents[2] / ".venv/bin/node"
 
 
-@pytest.mark.long
+@pytest.mark.long(but=1)
 def test_the_client_for_browsers(place: Place) -> None:
     """Messages, filters, credit, acknowledging, breaks of the connection, tokens that end."""
     environment = os.environ | {

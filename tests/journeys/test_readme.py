@@ -116,6 +116,7 @@ def test_the_tour(tmp_path: Path) -> None:
         assert polled_lines(run_as_typed(without_sending, address)) == LAST_OF_A_THOUSAND
 
 
+@pytest.mark.long
 def test_a_password_is_generated_and_shown_once(tmp_path: Path) -> None:
     """Without the option of the tour, the password is known only from the output of the first start."""
     data = tmp_path / "local_data"
@@ -143,6 +144,7 @@ def test_the_python_client(server: ServerProcess) -> None:
     assert result.stdout.splitlines() == [f"{number} b'customer-7' b'order {number}'" for number in range(3)]
 
 
+@pytest.mark.long
 def test_the_embedded_server() -> None:
     """USE-1: a server within a program, with one call."""
     script = typed("from headrace.embedded import Server")

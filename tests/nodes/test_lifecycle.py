@@ -5,6 +5,8 @@ import time
 import urllib.error
 import urllib.request
 
+import pytest
+
 from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, NODE_STATUS_SILENT, NodeStatus
 from headrace_proto.metadata.v1 import DrainNode, RemoveNode
 from tests.metadata_replicas import ReplicaProcess
@@ -43,6 +45,7 @@ def page(node: NodeProcess, name: str, **headers: str) -> int:
         return error.code
 
 
+@pytest.mark.long
 async def test_a_node_registers_and_comes_back_as_the_same(catalog: Catalog, make_node: MakeNode) -> None:
     node = make_node("registers", NODE_LEASE="3 s")
     await ready(node)

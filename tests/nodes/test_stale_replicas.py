@@ -16,6 +16,7 @@ ROUNDS = 4
 SEED = 20_260
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_path: Path) -> None:
     chance = random.Random(SEED)

@@ -106,13 +106,13 @@ def stages(choice: Choice) -> list[list[list[Suite]]]:
 
 
 def _crates(choice: Choice) -> Suite:
-    command = ("cargo", "test", "--locked", "--workspace", "--exclude", "headrace-python")
+    command = (sys.executable, "-m", "tests.crates", "--locked", "--workspace", "--exclude", "headrace-python")
+    # The suite goes on where a crate has failed, and reports all failures.
     return Suite(
         "crates",
         "unit and property tests of the crates",
-        (command,),
-        CORE,
-        {"PROPTEST_RNG_SEED": choice.seed},
+        ((*command, "--no-fail-fast"),),
+        environment={"PROPTEST_RNG_SEED": choice.seed},
     )
 
 
@@ -129,10 +129,11 @@ def _simulator(choice: Choice) -> Suite:
 
 
 def _state_machine(choice: Choice) -> Suite:
+    given = ("RUNS=40", "FLOORS=") if choice.tier == "quick" else ("RUNS=120",)
     return Suite(
         "state-machine",
         "the simulator with the metadata service's own state machine, and bugs planted there",
-        (("make", "--no-print-directory", "sim-machine", f"RUNS={40 if choice.tier == 'quick' else 120}"),),
+        (("make", "--no-print-directory", "sim-machine", *given),),
     )
 
 

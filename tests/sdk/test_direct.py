@@ -157,6 +157,7 @@ async def test_a_break_before_the_answer_is_uncertain_and_the_next_call_works(
             await client.delete_stream(stream)
 
 
+@pytest.mark.long(but=1)
 async def test_an_unanswered_call_ends_in_time(flavour: Flavour, shared_server: ServerProcess, stream: str) -> None:
     with Proxy(shared_server.address) as proxy:
         async with flavour.connect(url_of(proxy.address)) as client:

@@ -29,6 +29,7 @@ def texts(cell: nbformat.NotebookNode) -> str:
     return "".join(output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_the_notebook_runs_from_the_first_cell_to_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nbclient import NotebookClient

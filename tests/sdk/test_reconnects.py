@@ -253,6 +253,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProce
     ended_well(server)
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP], ids=lambda end: end.name)
 async def test_producers_and_consumers_survive_a_server(
     flavour: Flavour, own_server: ServerProcess, stream: str, end: signal.Signals

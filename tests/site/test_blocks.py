@@ -78,6 +78,7 @@ def run(script: str, directory: Path, addresses: dict[str, str], variables: dict
     return status, printed.read_text(encoding="utf-8", errors="replace")
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.path))
 def test_the_blocks_of_a_page_work(page: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if page.says("no server") is None:

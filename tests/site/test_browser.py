@@ -21,6 +21,7 @@ def page() -> Iterator[Page]:
         launched.close()
 
 
+@pytest.mark.long
 def test_every_diagram_is_drawn(site: Path, page: Page) -> None:
     requested: list[str] = []
     errors: list[str] = []

@@ -55,6 +55,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
                 assert (page.parent / re.sub("[?#].*", "", address)).exists(), f"{page}: {address}"
 
 
+@pytest.mark.long
 def test_pages_have_the_lists_tables_and_blocks_that_commonmark_has(site: Path) -> None:
     """MkDocs's Markdown is stricter than CommonMark: a list directly below a line is part of the paragraph."""
     for page in sorted(site.rglob("*.md")):

@@ -67,6 +67,7 @@ def variables(shared_server: ServerProcess) -> Iterator[dict[str, str]]:
         clean()
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.kind}-{example.name}")
 def test_an_example_does_what_its_comment_says(
     example: Any, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

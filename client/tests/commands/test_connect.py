@@ -225,6 +225,7 @@ class Json(CodecCase):
 """
 
 
+@pytest.mark.long
 def test_a_plugin_is_checked(headrace: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = json.loads(headrace("connect", "test-plugin", "json", "--json"))
     validate("connect-test-plugin", found)

@@ -171,6 +171,7 @@ async def test_what_could_not_be_stored_comes_again_without_a_connection(table, 
     assert [record.payload["op"] for record in (await polled(one)).records] == ["update"]
 
 
+@pytest.mark.long
 async def test_a_connection_that_waits_for_topics_is_kept(table, source, database_url, monkeypatch):
     """Positions are reported within wal_sender_timeout, although nothing is read meanwhile."""
     table.execute(f"ALTER DATABASE {table.info.dbname} SET wal_sender_timeout = '3s'")

@@ -43,6 +43,7 @@ def callers(server: ServerProcess) -> Iterator[tuple[GrpcCaller, GrpcCaller]]:
             yield root, bob
 
 
+@pytest.mark.long
 def test_a_request_that_does_not_come_holds_up_its_user_only(tight_server: ServerProcess) -> None:
     never = threading.Event()
 
@@ -79,6 +80,7 @@ def _refusal_of(system: SystemStub, request: v1.GetClusterMetadataRequest) -> gr
     return None
 
 
+@pytest.mark.long
 def test_streams_that_are_open_for_more_are_counted(tight_server: ServerProcess) -> None:
     """Streams that the client has half-closed are not counted."""
     subscribe = v1.Subscribe(

@@ -439,6 +439,7 @@ class Relay:
             one.close()
 
 
+@pytest.mark.long
 def test_a_member_whose_machine_has_gone_leaves(start_server: StartServer) -> None:
     # Longer than a pause of the member that stays.
     server = start_server({"GRPC_KEEPALIVE_INTERVAL": "8 s"})

@@ -59,6 +59,7 @@ def served(server: ServerProcess) -> bool:
         return answer(connection) == b"HTTP/1.1 200 OK"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", [b"/ping", b"/ws"])
 def test_who_never_finishes_a_request_is_closed(start_server: StartServer, path: bytes) -> None:
     """A head that is sent byte by byte does not extend the deadline; others are served meanwhile."""
@@ -71,6 +72,7 @@ def test_who_never_finishes_a_request_is_closed(start_server: StartServer, path:
         eventually("service of others", lambda: served(server))
 
 
+@pytest.mark.long
 def test_who_asks_nothing_more_is_closed(start_server: StartServer) -> None:
     """The idle timeout also closes a connection in the middle of the next request. A connection with requests stays
     open.
@@ -91,6 +93,7 @@ def test_who_asks_nothing_more_is_closed(start_server: StartServer) -> None:
         assert is_closed(slow)
 
 
+@pytest.mark.long
 def test_a_slow_tls_handshake_is_closed(start_server: StartServer, tmp_path: Path) -> None:
     certificate = trustme.CA().issue_cert("localhost")
     certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.apis.http.api import Api, batch, payloads
 from tests.apis.http.conftest import Reach
 from tests.conftest import StartServer
@@ -63,6 +65,7 @@ async def test_a_membership_is_a_secret_of_its_user(root: Api) -> None:
     assert (await root("POST", f"{topic}/consumer-groups/nothing/members")).status == 404
 
 
+@pytest.mark.long
 async def test_silent_members_leave(start_server: StartServer, reach: Reach) -> None:
     server = start_server({"HTTP_CONSUMER_GROUP_MEMBER_TIMEOUT": "10 s", "HTTP_CONSUMER_GROUP_MAX_MEMBERS": "2"})
     root = await reach(server).login()

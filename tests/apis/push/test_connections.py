@@ -185,6 +185,7 @@ async def test_a_token_that_is_good_no_more(root: Api, end: str) -> None:
         assert time.monotonic() - started < 20
 
 
+@pytest.mark.long
 async def test_a_token_expires_unless_it_is_renewed(start_server: StartServer, reach: Reach) -> None:
     settings = {"HTTP_JWT_ACCESS_TOKEN_EXPIRY": "14 s", "HTTP_JWT_CLOCK_SKEW": "0"}
     server = start_server(settings)
@@ -211,6 +212,7 @@ async def test_a_token_of_another_user_is_no_renewal(root: Api) -> None:
         assert await browser.closed() == 4401
 
 
+@pytest.mark.long
 async def test_silence(start_server: StartServer, reach: Reach) -> None:
     # Limits that a pause of the client does not reach; the three connections wait for them side by side.
     settings = {"PUSH_HEARTBEAT_INTERVAL": "4 s", "PUSH_LOGIN_TIMEOUT": "8 s"}

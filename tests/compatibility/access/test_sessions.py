@@ -145,6 +145,7 @@ def test_tokens_that_are_refused(root: RawConnection, connect: Connect) -> None:
     root.ok(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name("taken"))
 
 
+@pytest.mark.long
 def test_a_token_expires(root: RawConnection, connect: Connect) -> None:
     """The listing shows the expiry as a time, after which the token is refused as expired."""
     # Long enough to log in before the expiry, also on a busy machine.

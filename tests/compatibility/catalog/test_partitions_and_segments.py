@@ -261,6 +261,7 @@ def test_flush(small_segments: ServerProcess, connection: RawConnection, stream:
         assert connection.status(Code.FLUSH_UNSAVED_BUFFER, place + b"\x00") == status
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("durability", get_args(Durability))
 def test_every_durability(tmp_path: Path, durability: str) -> None:
     """Acknowledged messages are readable at once and kept after a stop; with `os` and `fsync` also after a kill."""

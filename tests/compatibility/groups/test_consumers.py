@@ -159,7 +159,7 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.mark.long
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("groups", "partitions", "scenes", "kills", "seed"),
     [(1, 8, 10, 0, 1), (3, 24, 16, 0, 2), (2, 12, 5, 2, 3)],

@@ -161,6 +161,7 @@ def test_auto_commit_lets_a_partition_move(make_group: MakeGroup, root: RawConne
     assert second.poll().offsets == [3, 4]
 
 
+@pytest.mark.long
 def test_a_partition_that_is_not_given_up_is_taken(make_group: MakeGroup, start_server: StartServer) -> None:
     """A partition not released by its owner moves at the deadline; the new owner reads unstored messages again."""
     with RawConnection.as_root(start_server(SOON).address) as connection:
@@ -232,6 +233,7 @@ def test_many_that_join_and_close_leave_no_member_behind(
     eventually("they have left", lambda: group.owned() == {})
 
 
+@pytest.mark.long
 def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServer) -> None:
     """A client without heartbeats leaves its groups. Its connection stays open, stale until it joins again. A member
     that asks for its partitions needs no other heartbeat.

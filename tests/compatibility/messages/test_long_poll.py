@@ -333,6 +333,7 @@ def test_a_server_that_stops_answers_all_clients(tmp_path: Path) -> None:
             assert connection.receive().status == Status.DISCONNECTED
 
 
+@pytest.mark.long
 def test_who_waits_counts_as_alive(tmp_path: Path) -> None:
     settings = {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "500 ms"}
     with ServerProcess(tmp_path / "data", settings) as server, RawConnection.as_root(server.address) as root:

@@ -68,6 +68,7 @@ def first_offset(connection: RawConnection, stream: str, partition: int = 0) -> 
     return next(iter(connection.poll(stream, "t", partition, Strategy.FIRST, count=1).offsets), None)
 
 
+@pytest.mark.long
 def test_messages_go_when_their_age_has_come(connection: RawConnection, stream: str) -> None:
     """Messages of sealed and open segments expire, even in a topic without new messages; offsets continue."""
     create(connection, stream, 2, expiry=3 * SECOND_MICROS)
@@ -83,6 +84,7 @@ def test_messages_go_when_their_age_has_come(connection: RawConnection, stream: 
     assert offset_of_next(connection, stream) == 200
 
 
+@pytest.mark.long
 def test_a_topic_does_not_grow_beyond_its_maximum(connection: RawConnection, stream: str) -> None:
     """The size limit applies to all partitions together; each keeps its newest messages, without gaps."""
     create(connection, stream, 3, max_size=LIMIT_BYTES)
@@ -104,6 +106,7 @@ def test_a_topic_does_not_grow_beyond_its_maximum(connection: RawConnection, str
         assert connection.poll(stream, "t", partition, Strategy.OFFSET, 0, count=1).offsets == [first]
 
 
+@pytest.mark.long
 def test_what_was_there_before_the_start_goes_too(tmp_path: Path, stream: str) -> None:
     """After a kill, expiry uses timestamps read from the files. The cleaner can be switched off."""
     off = SMALL_SEGMENTS | {"DATA_MAINTENANCE_MESSAGES_CLEANER_ENABLED": "false"}
@@ -124,6 +127,7 @@ def test_what_was_there_before_the_start_goes_too(tmp_path: Path, stream: str) -
     ended_well(server)
 
 
+@pytest.mark.long
 def test_unread_messages_are_kept_where_that_is_set(tmp_path: Path, stream: str) -> None:
     """The slowest consumer decides, however large the topic gets."""
     server = ServerProcess(tmp_path / "data", EVERY_SECOND | {"DATA_MAINTENANCE_MESSAGES_KEEP_UNREAD": "true"})

@@ -35,6 +35,7 @@ def at_first_start(directory: Path, lines: str) -> dict[str, str]:
     return {"PYTHONPATH": str(directory)}
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", POINTS)
 def test_its_process_is_killed_at_a_step_and_nothing_is_twice(
     rows: Rows, connectors: Connectors, tmp_path: Path, point: str
@@ -55,6 +56,7 @@ def test_its_process_is_killed_at_a_step_and_nothing_is_twice(
     rows.stored_once(rows.insert(3))
 
 
+@pytest.mark.long
 def test_its_process_may_start_more_slowly_than_a_lease_lasts(
     rows: Rows, connectors: Connectors, tmp_path: Path
 ) -> None:
@@ -67,6 +69,7 @@ def test_its_process_may_start_more_slowly_than_a_lease_lasts(
     assert connectors.status("a")["restarts_count"] == 0
 
 
+@pytest.mark.long
 def test_both_processes_are_suspended_and_nothing_is_twice(
     rows: Rows, pair: tuple[Connectors, Connectors], tmp_path: Path
 ) -> None:

@@ -43,12 +43,14 @@ def taken_over(rows: Rows, pair: Pair, point: str, more: str = "") -> None:
     rows.stored_once(rows.insert(3))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_suspended_process_is_fenced_and_nothing_is_twice(rows: Rows, pair: Pair, point: str) -> None:
     """CON-87: the holder is suspended at a step of its first batch or of its second one, and wakes later."""
     taken_over(rows, pair, point)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["functions", "test_decoding"])
 def test_a_suspended_process_is_fenced_whatever_way_it_reads(rows: Rows, pair: Pair, reading: str) -> None:
     """CON-87: no connection holds the slot, so the two may read at the same time."""

@@ -109,6 +109,7 @@ def test_every_row_is_stored_once_and_in_order_with_batches_in_flight(
     assert [row for row, _ in messages(client, stream)] == list(range(1, number + 6))
 
 
+@pytest.mark.long
 def test_the_oldest_batch_in_flight_can_be_given_up(
     client: headrace.Client,
     connectors: Connectors,

@@ -186,6 +186,7 @@ def test_kills_lose_no_answered_change(group: Group) -> None:
         assert victim.get("/connectors/a/versions") == found
 
 
+@pytest.mark.long
 def test_a_process_that_was_cut_off_catches_up_before_it_claims(
     group: Group, client: headrace.Client, shared_server: ServerProcess
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_process_that_was_cut_off_catches_up_before_it_claims(
         assert two.get("/connectors/a/versions")["epoch"] == 2
 
 
+@pytest.mark.long
 def test_a_stopped_process_and_a_late_one_run_the_newest(group: Group, client: headrace.Client) -> None:
     """CON-77: a holder is stopped, its connector is changed and taken over, and both it and a new process follow."""
     one, two, late = group.process("one"), group.process("two"), group.process("late")

@@ -16,6 +16,7 @@ from tests.connectors.soak.variants import CHOICES, Variant
 CHANGES, KILLS = 2000, 4
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     "variant",
     [

@@ -59,6 +59,7 @@ def in_tables(path: Path) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("plugin", "found", "point"),
     [

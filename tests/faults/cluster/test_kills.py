@@ -70,7 +70,6 @@ def change_something(gateway: GatewayProcess, name: str) -> None:
     assert time.monotonic() - began < AVAILABLE_SECONDS_MAX
 
 
-@pytest.mark.long
 @pytest.mark.timeout(120 + 120 * ROUNDS)
 def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
     """The metadata stays available; clients of the other node's partitions are not affected; no acknowledged message is

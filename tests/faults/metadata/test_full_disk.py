@@ -103,6 +103,7 @@ async def takes_commands(names: Names) -> None:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
     """A single replica refuses commands and recovers, also after a kill and a restart on the full disk."""
     with small_disk(tmp_path / "disk", 48 * MEBIBYTE) as disk:
@@ -146,6 +147,7 @@ async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: P
             assert "Traceback" not in replica.log_text()
 
 
+@pytest.mark.long
 async def test_a_primary_without_space_hands_over_to_one_that_has_some(tmp_path: Path) -> None:
     """Commands are accepted all the time; the replica with the full disk catches up when it has space again."""
     with small_disk(tmp_path / "disk", 48 * MEBIBYTE) as disk:
@@ -201,6 +203,7 @@ async def lead(names: Names, cluster: Cluster, wanted: ReplicaProcess) -> None:
         await asyncio.sleep(0.2)
 
 
+@pytest.mark.long
 async def test_three_replicas_on_one_full_disk(tmp_path: Path) -> None:
     """All replicas lack space: the primary refuses commands, and accepts them when there is space again."""
     with small_disk(tmp_path / "disk", 96 * MEBIBYTE) as disk:

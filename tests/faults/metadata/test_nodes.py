@@ -32,6 +32,7 @@ def register(name: str, lease_micros: int) -> Command:
     )
 
 
+@pytest.mark.long
 async def test_a_lease_runs_out_at_any_primary(tmp_path: Path) -> None:
     """Leases expire without a request, by the replicas' own clock. Placements are the same on all replicas."""
     async with prepared(tmp_path) as (cluster, client):

@@ -71,6 +71,7 @@ async def test_a_replica_with_a_damaged_journal_entry_fetches_it_from_a_peer(tmp
         await eventually("it is reported", lambda: "are damaged and are fetched from the peers" in victim.log_text())
 
 
+@pytest.mark.long
 async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path) -> None:
     """No other replica has the damaged entry: the replica reports the remedy, changes nothing, and starts when the file
     is restored.

@@ -134,6 +134,7 @@ async def at_rest(directory: Path) -> None:
                 return
 
 
+@pytest.mark.long
 async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> None:
     async with prepared(tmp_path) as (cluster, client):
         before = await converged(client.caller.stubs)
@@ -154,6 +155,7 @@ async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> N
         await converged(client.caller.stubs)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -190,6 +192,7 @@ async def test_a_replica_with_wrong_settings_is_kept_out(tmp_path: Path, setting
         assert client.may_have_made((await converged(client.caller.stubs)).op - before.op, 20)
 
 
+@pytest.mark.long
 async def test_callers_with_the_wrong_name_or_secret_are_refused(tmp_path: Path) -> None:
     async with prepared(tmp_path) as (_, client):
         before = await converged(client.caller.stubs)

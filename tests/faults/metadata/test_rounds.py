@@ -23,8 +23,8 @@ async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, sho
     assert max(seconds) < 20.0
 
 
-@needs_lossy_disk
 @pytest.mark.long
+@needs_lossy_disk
 @pytest.mark.timeout(600)
 async def test_power_cuts_of_all_replicas_lose_nothing(tmp_path: Path, show: list[str]) -> None:
     """Each replica loses a different part of its unsynced writes, also within groups of commands."""

@@ -13,8 +13,8 @@ from tests.lossy_disk import needs_lossy_disk
 from tests.property_runs import FACTOR
 
 
-@needs_lossy_disk
 @pytest.mark.long
+@needs_lossy_disk
 @pytest.mark.timeout(600 * FACTOR)
 def test_nothing_acknowledged_is_lost_with_power(tmp_path: Path, show: list[str]) -> None:
     """TEST_SEED repeats a run as far as the machine's timing allows; PROPERTY_FACTOR=3 triples the rounds."""

@@ -52,6 +52,7 @@ def test_the_whole_table() -> None:
     assert "336,776 flights sent, and 4 times read back byte for byte and in order." in printed
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("transport", ["websocket", "quic"])
 def test_a_part_of_the_table_over(transport: str) -> None:
     """GW-2, GW-3: the same through the official client's other transports."""

@@ -142,6 +142,7 @@ def check_order(run):
         assert high == len(expected) - 1
 
 
+@pytest.mark.long
 @bounded(60)
 @given(
     seed=st.integers(0, 2**32),

@@ -215,6 +215,7 @@ class Endless(Source):
         """Forget it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("error", "code"),
     [(errors.PermissionDenied("no permission"), "refused_by_server"), (errors.InvalidArgument("headers"), None)],

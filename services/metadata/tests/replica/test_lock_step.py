@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from pathlib import Path
 
+import pytest
 from any_command import OPERATIONS, any_command, commands
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -136,6 +137,7 @@ def test_random_commands_of_every_kind_succeed_now_and_then():
     assert {name for name, count in succeeded.items() if count == 0} == set(), succeeded
 
 
+@pytest.mark.long
 def test_a_life_does_not_depend_on_the_hash_seed():
     """Processes with different hash seeds would reveal iteration over sets and dictionaries."""
     program = (

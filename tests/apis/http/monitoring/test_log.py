@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 
+import pytest
+
 from tests.apis.collector import collecting
 from tests.apis.http.conftest import Reach
 from tests.conftest import StartServer
 
 
+@pytest.mark.long
 async def test_records_are_json_with_the_id_of_the_request(start_server: StartServer, reach: Reach) -> None:
     async with collecting() as collector:
         server = start_server(
