@@ -253,21 +253,28 @@ RUN_TESTS = $(BIN)/python -m tests.run
 PART ?=
 
 .PHONY: test
-test: setup-test ## The verdict of ten minutes: every requirement on real parts; what takes longer is in test-all
-	@$(RUN_TESTS) quick --seed $(TEST_SEED) $(ARGS)
+test: ## The verdict of ten minutes: every requirement on real parts; what takes longer is in test-all
+	@$(PYTHON) -m tests.run quick --seed $(TEST_SEED) --announce $(ARGS)
+	@$(MAKE) --no-print-directory setup-test
+	@$(RUN_TESTS) quick --seed $(TEST_SEED) --announced $(ARGS)
 
 .PHONY: test-all
-test-all: setup-test ## Every test: make test, and what takes long or repeats a rule in a further form
-	@$(RUN_TESTS) all --seed $(TEST_SEED) $(ARGS)
+test-all: ## Every test: make test, and what takes long or repeats a rule in a further form
+	@$(PYTHON) -m tests.run all --seed $(TEST_SEED) --announce $(ARGS)
+	@$(MAKE) --no-print-directory setup-test
+	@$(RUN_TESTS) all --seed $(TEST_SEED) --announced $(ARGS)
 
 .PHONY: test-rest
-test-rest: setup-test ## The tests of test-all that are not part of make test; PART=1/3 for a third of them
-	@$(RUN_TESTS) long --seed $(TEST_SEED) $(if $(PART),--part $(PART)) $(ARGS)
+test-rest: ## The tests of test-all that are not part of make test; PART=1/3 for a third of them
+	@$(PYTHON) -m tests.run long --seed $(TEST_SEED) $(if $(PART),--part $(PART)) --announce $(ARGS)
+	@$(MAKE) --no-print-directory setup-test
+	@$(RUN_TESTS) long --seed $(TEST_SEED) $(if $(PART),--part $(PART)) --announced $(ARGS)
 
 # What tests need beside `setup`: Spark, a browser, servers, a disk without power; and the tests of the crates, built.
 .PHONY: setup-test
 setup-test: setup-spark browser opensearch influxdb postgresql .venv/.lossy-disk-current
-	$(STEP) "tests of the crates" -- $(CARGO) test --manifest-path core/Cargo.toml --locked --no-run $(CRATES)
+	$(STEP) "tests of the crates" -- bash -o pipefail -c \
+		'$(CARGO) test --manifest-path core/Cargo.toml --locked --no-run $(CRATES) 2>&1 | grep --line-buffered -v "^  Executable"'
 
 # Tests of the crates mostly wait, for disks and timeouts; the simulator computes meanwhile.
 .PHONY: test-core

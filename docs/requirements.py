@@ -52,7 +52,7 @@ def mentions(text: str) -> set[str]:
 
 
 def python_tests(path: Path, source: str, shown: Shown, quick: set[str]) -> None:
-    """Add the tests of a Python module, which mention ids in their documentation, and to `quick` the ids of quick tests."""
+    """Add the tests of a Python module, which mention ids in docstrings, and to `quick` the ids of quick tests."""
     module = ast.parse(source)
     tests = [
         node

@@ -35,7 +35,10 @@ def main(arguments: Sequence[str]) -> int:
         print(f"no suite is called {' or '.join(given.only)}", file=sys.stderr)
         return 2
     sizes = expected.read(choice.tier)
-    print(_announcement(choice, list(runs.values()), sizes), flush=True)
+    if not given.announced:
+        print(_announcement(choice, list(runs.values()), sizes), flush=True)
+    if given.announce:
+        return 0
     verdict = _Verdict(runs)
     signal.signal(signal.SIGINT, verdict.interrupted)
     signal.signal(signal.SIGTERM, verdict.interrupted)
@@ -71,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", action="append", default=[], metavar="SUITE", help="a suite to run, once or more")
     parser.add_argument("--record", action="store_true", help="keep numbers of tests and durations for the first line")
+    parser.add_argument("--announce", action="store_true", help="print the first line alone, before the set-up")
+    parser.add_argument("--announced", action="store_true", help="leave the first line out")
     return parser
 
 

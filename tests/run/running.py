@@ -107,8 +107,7 @@ class Run:
             self._process = subprocess.Popen(
                 command,
                 cwd=self.suite.directory,
-                # Colours would be in the log as well.
-                env=os.environ | {"NO_COLOR": "1", "CARGO_TERM_COLOR": "never"} | self.suite.environment,
+                env=_environment() | self.suite.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -118,12 +117,21 @@ class Run:
         return self._process.wait()
 
 
+def _environment() -> dict[str, str]:
+    # The arguments of the `make` that has started this program are not those of the suites.
+    kept = {
+        name: value for name, value in os.environ.items() if name not in {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    }
+    # Colours would be in the log as well.
+    return kept | {"NO_COLOR": "1", "CARGO_TERM_COLOR": "never"}
+
+
 def excerpt(run: Run, lines_max: int = 400) -> str:
     """Return the part of the log that explains a failure."""
     text = run.log.read_text(encoding="utf-8", errors="replace")
     for begin in ("= FAILURES =", "= ERRORS =", "\nfailures:\n", "error: "):
         if (position := text.find(begin)) >= 0:
-            text = text[text.rfind("\n", 0, position) + 1 :]
+            text = text[text.rfind("\n", 0, position) + 1 :].lstrip("\n")
             break
     lines = text.splitlines()
     if len(lines) > lines_max:
