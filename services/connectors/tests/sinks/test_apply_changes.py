@@ -105,13 +105,6 @@ async def test_a_key_that_changes_moves_the_row(sink_of, database):
         assert rows(database) == [(2, "two again")]
 
 
-async def test_what_is_stored_is_not_done_again(sink_of, database):
-    first, second = await sink_of(), await sink_of()
-    await written(first, change("insert", {"id": 1, "ware": "one"}), change("delete", old={"id": 1}))
-    await written(second, change("insert", {"id": 1, "ware": "one"}))
-    assert rows(database) == []
-
-
 async def test_tables_can_be_mapped(sink_of, database):
     """A key of several columns, and a column that PostgreSQL generates unless it is given."""
     sink = await sink_of(tables={"public.things": "copy.items"}, ignore_unknown=True)

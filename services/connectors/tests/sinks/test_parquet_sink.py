@@ -104,18 +104,6 @@ async def test_files_that_do_not_count_are_removed(tmp_path):
     assert [path.name for path in directory(tmp_path).glob("*.parquet*")] == ["00000000000000000000.parquet"]
 
 
-async def test_what_is_stored_is_not_written_again(tmp_path):
-    first, second = await opened(tmp_path), await opened(tmp_path)
-    await first.write(messages(0, 1))
-    await first.flush({PLACE: 2})
-    await second.write(messages(0, 1, 2))
-    await second.flush({PLACE: 3})
-    await first.write(messages(1, first=1))
-    await first.flush({PLACE: 2})
-    assert [row["payload"] for row in rows(tmp_path)] == ["0", "1", "2"]
-    assert await first.positions([PLACE]) == {PLACE: 3}
-
-
 async def test_a_flush_that_fails_is_repeated_as_a_whole(tmp_path):
     sink = await opened(tmp_path)
     await sink.write(messages(0))

@@ -103,20 +103,6 @@ async def test_a_refused_row_leaves_the_earlier_ones(sink_of, database, payload,
     assert rows(database) == [(1,), (3,)]
 
 
-async def test_what_is_stored_is_not_written_again(sink_of, database):
-    """Messages come again from a process that has lost its partition, or after an answer that was lost."""
-    first, second = await sink_of(), await sink_of()
-    await first.write(messages({"id": 0}, {"id": 1}))
-    await first.flush({PLACE: 2})
-    await second.write(messages({"id": 0}, {"id": 1}, {"id": 2}))
-    await second.flush({PLACE: 3})
-    await first.write(messages({"id": 2}, first=2))
-    await first.flush({PLACE: 3})
-    assert rows(database) == [(0,), (1,), (2,)]
-    await first.flush({PLACE: 1})
-    assert await second.positions([PLACE]) == {PLACE: 3}
-
-
 async def test_a_lost_connection_undoes_what_is_not_flushed(sink_of, database):
     sink = await sink_of()
     await sink.write(messages({"id": 0}))

@@ -118,18 +118,6 @@ async def test_rows_of_a_message_that_was_split_may_go_to_two_tables(opened, row
     assert (rows("orders"), rows("returns")) == ([1, 2], [3])
 
 
-async def test_two_processes_write_nothing_twice(opened, rows):
-    first, second = await opened(**CHOICE), await opened(**CHOICE)
-    await first.write(messages(order(0), order(1)))
-    await first.flush({PLACE: 2})
-    await second.write(messages(order(0), order(1), order(2), order(3)))
-    await second.flush({PLACE: 4})
-    await first.write(messages(order(1), order(2), first=1))
-    await first.flush({PLACE: 3})
-    assert (rows("orders"), rows("returns")) == ([1, 2], [0, 3])
-    assert await first.positions([PLACE]) == {PLACE: 4}
-
-
 @pytest.mark.parametrize("call", range(1, 10))
 async def test_each_message_is_in_one_table_once_whatever_is_killed(opened, rows, monkeypatch, call):
     """Stopped before each write of a file or a manifest, and after each commit."""
