@@ -1,4 +1,7 @@
-"""CON-81: each message is in one of several tables, and once, whatever is killed."""
+"""CON-81: each message is in one of several tables, and once, whatever is killed.
+
+Stops before each file and each commit are in the tests of the sinks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from tests.connectors.process import Connectors, until
 from tests.connectors.test_sinks import FAST
 
 TABLES = ("orders", "returns", "others")
-POINTS = ("sink-before-flushing", "sink-before-storing", "sink-after-storing")
 
 
 def send(client: headrace.Client, stream: str, numbers: range) -> None:
@@ -63,8 +65,8 @@ def in_tables(path: Path) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     ("plugin", "found", "point"),
     [
-        *(("parquet", in_files, point) for point in (*POINTS, *(f"after-parquet-file-{n}" for n in range(1, 8)))),
-        *(("delta", in_tables, point) for point in (*POINTS, *(f"after-delta-commit-{n}" for n in range(1, 9)))),
+        *(("parquet", in_files, point) for point in ("sink-before-storing", "after-parquet-file-2")),
+        *(("delta", in_tables, point) for point in ("sink-before-storing", "after-delta-commit-2")),
     ],
 )
 def test_each_message_is_in_one_table_once_whatever_is_killed(
