@@ -94,8 +94,10 @@ def changes(client: headrace.Client, stream: str) -> list[dict[str, Any]]:
     return [json.loads(message.payload) for message in stored(client, stream)]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("source", "point"),
+    [*(("cdc", point) for point in POINTS), *((source, "before-committing") for source in SOURCES if source != "cdc")],
+)
 def test_a_process_that_is_killed_at_any_step_loses_nothing(
     client: headrace.Client,
     connectors: Connectors,

@@ -46,8 +46,10 @@ def killed_at(connectors: Connectors, point: str) -> None:
 @pytest.mark.parametrize(
     ("source", "point"),
     [
-        *((source, point) for source in ("cdc", "delete", "cursor") for point in IN_DELIVERY),
-        *((source, point) for source in ("mark", "cursor") for point in IN_LATER_BATCHES),
+        *(("cdc", point) for point in IN_DELIVERY),
+        *(("cursor", point) for point in IN_LATER_BATCHES),
+        ("delete", "after-transaction-1"),
+        ("mark", "after-transaction-2"),
     ],
 )
 def test_every_row_is_stored_once_whatever_is_killed(

@@ -12,14 +12,7 @@ from tests.connectors.process import Connectors, is_suspended, until
 HOLDER_LEASE = "3 s"
 """Lease that the second process waits for. The first one may lose it before: it goes on to its fault point."""
 Pair = tuple[Connectors, Connectors]
-POINTS = (
-    "stopped-before-saving",
-    "stopped-before-transaction-1",
-    "stopped-after-transaction-1",
-    "stopped-before-third-saving",
-    "stopped-before-transaction-2",
-    "stopped-after-transaction-2",
-)
+POINTS = ("stopped-before-saving", "stopped-before-transaction-1", "stopped-after-transaction-2")
 READING = {"replication": "", "functions": 'method = "functions"\n', "test_decoding": 'decoder = "test_decoding"\n'}
 
 
