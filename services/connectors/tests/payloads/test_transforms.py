@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.property_runs import bounded
 
 from headrace_connectors.contract import InvalidRecord, Record, Transform
 from headrace_connectors.plugins.discovery import Plugins
@@ -123,6 +124,7 @@ def test_a_list_becomes_a_record_for_each_element():
     assert transform("split").apply(Record(b"[]")) == []
 
 
+@bounded(25)
 @given(OBJECTS, PATHS)
 def test_a_deleted_field_is_gone_and_others_are_there(payload, path):
     name = ".".join(path)
@@ -134,6 +136,7 @@ def test_a_deleted_field_is_gone_and_others_are_there(payload, path):
         assert applied("add_fields", made, copies={}, fields={name: value_at(payload, path)}) == payload
 
 
+@bounded(25)
 @given(OBJECTS, st.sets(PATHS, min_size=1, max_size=3))
 def test_kept_fields_are_as_they_were_and_there_are_no_others(payload, paths):
     made = applied("filter_fields", payload, fields=[".".join(path) for path in paths])
@@ -142,6 +145,7 @@ def test_kept_fields_are_as_they_were_and_there_are_no_others(payload, paths):
     assert set(made) <= {path[0] for path in paths}
 
 
+@bounded(25)
 @given(OBJECTS, PATHS)
 def test_a_field_that_is_renamed_twice_is_back(payload, path):
     name = ".".join(path)
@@ -150,6 +154,7 @@ def test_a_field_that_is_renamed_twice_is_back(payload, path):
     assert applied("rename_fields", made, fields={"new": name}) == payload
 
 
+@bounded(25)
 @given(st.dictionaries(NAMES, VALUES, min_size=1), st.text("xyz", min_size=9))
 def test_a_masked_value_is_not_in_the_record(payload, secret):
     payload["secret"] = {"of": secret}
