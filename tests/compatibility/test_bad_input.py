@@ -1,5 +1,5 @@
-"""Every row of the protocol's table of bad input, over every transport: the response, and the state of the connection
-afterwards (GW-1, GW-2, GW-9).
+"""Every row of the protocol's table of bad input: the response, and the state of the connection afterwards (GW-1, GW-2,
+GW-9). Payloads of each kind over every transport; how a transport carries frames is tested over each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.compatibility.protocol.websocket import BINARY, HandMade, WebSocketConnection, masked
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
-pytestmark = pytest.mark.parametrize("transport", ["tcp", "websocket"], indirect=True)
+every_transport = pytest.mark.parametrize("transport", ["tcp", "websocket"], indirect=True)
 
 CONTROL_PAYLOAD_BYTES_MAX = 10 * 1024 * 1024
 OK = Reply(Status.OK)
@@ -32,6 +32,7 @@ def refused(connection: RawConnection, status: Status, code: int, payload: bytes
 # ---- the frame
 
 
+@every_transport
 @pytest.mark.parametrize("length", range(4))
 def test_a_length_below_four(connect: Connect, length: int) -> None:
     """Eight header bytes are consumed, the status is 3, the connection stays open."""
@@ -51,6 +52,7 @@ def test_an_unknown_code(connect: Connect, code: int, size: int) -> None:
     refused(connection, Status.INVALID_COMMAND, code, payload)
 
 
+@every_transport
 @pytest.mark.parametrize("logged_in", [True, False])
 def test_a_control_payload_over_10_mib(connect: Connect, root: RawConnection, logged_in: bool) -> None:
     """The status is 3; the payload is drained and not taken for frames, as the reference server does (quirk Q1)."""
@@ -60,6 +62,7 @@ def test_a_control_payload_over_10_mib(connect: Connect, root: RawConnection, lo
     refused(connection, Status.INVALID_COMMAND, Code.GET_STREAMS, payload)
 
 
+@every_transport
 def test_a_control_payload_of_10_mib(root: RawConnection, stream: str) -> None:
     """The limit itself is allowed; bytes after a valid payload are ignored."""
     payload = frames.name(stream).ljust(CONTROL_PAYLOAD_BYTES_MAX, b"\0")
@@ -67,6 +70,7 @@ def test_a_control_payload_of_10_mib(root: RawConnection, stream: str) -> None:
     assert root.ok(Code.GET_STREAM, frames.ident(stream))
 
 
+@every_transport
 def test_a_send_beyond_the_limit_of_the_server(shared_server: ServerProcess, root: RawConnection) -> None:
     """A send beyond the configured limit is refused like every other request, and the connection stays open."""
     config = shared_server.current_config()
@@ -228,6 +232,19 @@ def test_what_needs_a_login(connect: Connect, code: Code) -> None:
     refused(connect(), Status.UNAUTHENTICATED, code, VALID.get(code, b""))
 
 
+@every_transport
+def test_a_refusal_of_each_kind(connect: Connect, root: RawConnection, stream: str) -> None:
+    """One payload of each kind over every transport: what it means is read behind the transport."""
+    for size in (0, 100_000):
+        refused(connect(), Status.INVALID_COMMAND, 60_000, frames.request(Code.PING) * (size // 8))
+    refused(root, Status.INVALID_COMMAND, *UNDECODABLE["name cut"])
+    refused(root, Status.INVALID_COMMAND, *UNKNOWN_VALUES["compression 3"])
+    refused(root, Status.INVALID_FORMAT, *ILL_FORMED["stream without a name"])
+    refused(connect(), Status.UNAUTHENTICATED, Code.GET_STREAMS)
+    root.ok(Code.CREATE_STREAM, frames.name(stream) + b"padding")
+
+
+@every_transport
 def test_sends_check_the_login_first(connect: Connect) -> None:
     """Decoding precedes the login check for every command except sends of any size."""
     refused(connect(), Status.UNAUTHENTICATED, Code.SEND_MESSAGES, b"\xff")
@@ -245,6 +262,7 @@ def test_bytes_behind_a_valid_payload(root: RawConnection, stream: str, padding:
     assert root.ok(Code.GET_STREAM, frames.ident(stream) + padding)
 
 
+@every_transport
 def test_extra_bytes_in_the_metadata_of_a_send(root: RawConnection, stream: str) -> None:
     """Extra bytes within the declared length of the metadata are skipped."""
     root.create_topic(stream)
@@ -258,6 +276,7 @@ def test_extra_bytes_in_the_metadata_of_a_send(root: RawConnection, stream: str)
 # ---- the stream of bytes
 
 
+@every_transport
 def test_pipelined_requests_are_answered_in_order(root: RawConnection, stream: str) -> None:
     """The n-th response belongs to the n-th request, whichever shard answers it (SHARD-9)."""
     root.create_topic(stream, partitions=4)
@@ -286,6 +305,7 @@ def test_pipelined_requests_are_answered_in_order(root: RawConnection, stream: s
         assert payloads == [b"%d" % number for number in range(300) if number % 4 == partition]
 
 
+@every_transport
 def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None:
     """The server accepts frames cut at any byte."""
     connection = connect()
@@ -304,6 +324,7 @@ def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None
     assert (message.payload, message.headers) == (b"slow", b"headers")
 
 
+@every_transport
 @pytest.mark.parametrize(
     "part",
     [
@@ -330,6 +351,7 @@ def test_half_a_frame_and_then_nothing(listener: Listener, root: RawConnection, 
     assert root.ok(Code.GET_STREAM, frames.ident("never")) == b""
 
 
+@every_transport
 def test_a_client_that_does_not_read(
     shared_server: ServerProcess, listener: Listener, root: RawConnection, stream: str
 ) -> None:
@@ -350,6 +372,7 @@ def test_a_client_that_does_not_read(
         assert shared_server.memory_bytes() - memory_before < 64_000_000
 
 
+@every_transport
 @pytest.mark.parametrize("seed", range(5))
 def test_noise(listener: Listener, seed: int) -> None:
     """Random bytes: every frame gets exactly one response, and the server keeps running."""
