@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.conftest import SHAPES
 from tests.journeys.deployment.place import Place
 
 CLIENT = Path(__file__).resolve().parents[2] / "web/client"
 NODE = Path(__file__).resolve().parents[2] / ".venv/bin/node"
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
+# It sees only a gateway: two of them, with nodes behind them, are the deployment that has more.
+@pytest.mark.parametrize("place", SHAPES[-1:], indirect=True)
 def test_the_client_for_browsers(place: Place) -> None:
     """Messages, filters, credit, acknowledging, breaks of the connection, tokens that end."""
     environment = os.environ | {
