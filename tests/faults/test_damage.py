@@ -21,6 +21,9 @@ from tests.faults import segment_files
 from tests.faults.conftest import CONSUMER_OFFSET, MESSAGES_COUNT, NEIGHBOUR, Prepared, Victim, payload
 from tests.faults.segment_files import HEADER_BYTES, INDEX_ENTRY_BYTES, append, cut, flip
 
+killed_alone = pytest.mark.parametrize("template", ["killed"], indirect=True)
+"""Tests of what a stop leaves in the same form: the tail and the indexes of the open segment alone differ."""
+
 
 class Findings:
     """Failures of many cases."""
@@ -208,6 +211,7 @@ PLACES = {
 }
 
 
+@killed_alone
 def test_flipped_bytes_in_sealed_segments(prepared: Prepared) -> None:
     """LOG-12: damaged messages are refused with their status and never served; the messages around them are served."""
     cases = [(nth, place) for nth in (0, 17, -1) for place in PLACES]
@@ -247,6 +251,7 @@ def assert_damaged_at(connection: RawConnection, victim: Victim, damaged: int) -
     assert connection.poll("s", "t", victim.number, Strategy.LAST, count=1).payloads == [b"new"]
 
 
+@killed_alone
 def test_damage_is_reported(prepared: Prepared) -> None:
     """LOG-12: a log line names the partition, the offset and the file."""
     victim = prepared.victim(3)
@@ -259,6 +264,7 @@ def test_damage_is_reported(prepared: Prepared) -> None:
         eventually(f"a line with {words}", lambda: prepared.log_lines(*words))
 
 
+@killed_alone
 def test_a_consumer_gets_past_the_damage(prepared: Prepared) -> None:
     """LOG-14, LOG-15: no unseen message is stored as read; a consumer that stores an offset past the damage continues
     there.
@@ -326,6 +332,7 @@ def test_a_rotten_byte_in_the_open_segment_without_its_index_costs_one_message(p
     findings.assert_none()
 
 
+@killed_alone
 def test_a_segment_is_gone(prepared: Prepared) -> None:
     """LOG-14: messages of a missing segment are refused, never skipped silently; the rest of the server works."""
     victim = prepared.victim(0)
@@ -354,6 +361,7 @@ def contents(victim: Victim) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in victim.directory.iterdir() if file.name != "partition.json"}
 
 
+@killed_alone
 def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
     """LOG-14: the partition is closed, with its reason; nothing is deleted; a restored manifest reopens it."""
     victims = dict(zip(MANIFEST_DAMAGE, prepared.victims(len(MANIFEST_DAMAGE)), strict=True))
@@ -386,6 +394,7 @@ def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
     findings.assert_none()
 
 
+@killed_alone
 def test_damaged_stored_offsets(prepared: Prepared) -> None:
     """LOG-10, LOG-14: complete records are used; without any, a consumer starts from the beginning; messages are
     unaffected.
@@ -418,6 +427,7 @@ def test_damaged_stored_offsets(prepared: Prepared) -> None:
     findings.assert_none()
 
 
+@killed_alone
 def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
     """LOG-15: a stored offset never exceeds the last message, also when the log lost its tail."""
     victim = prepared.victim(0)
@@ -432,12 +442,16 @@ def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
         assert connection.poll("s", "t", 0, Strategy.NEXT).payloads == [b"new"]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "7.log", "00000000000000000007.log.bak"])
-def test_files_that_are_not_ours(prepared: Prepared, name: str) -> None:
+@killed_alone
+def test_files_that_are_not_ours(prepared: Prepared) -> None:
     """LOG-14: a foreign file in the directory is left alone and changes nothing."""
-    victim = prepared.victim(0)
-    (victim.directory / name).write_bytes(b"stranger")
+    names = ("notes.txt", "7.log", "00000000000000000007.log.bak")
+    for number, name in enumerate(names):
+        (prepared.victim(number).directory / name).write_bytes(b"stranger")
     with prepared.start() as connection:
-        victim.assert_complete(connection)
-    assert (victim.directory / name).read_bytes() == b"stranger"
+        for number in range(len(names)):
+            prepared.victim(number).assert_complete(connection)
+    for number, name in enumerate(names):
+        assert (prepared.victim(number).directory / name).read_bytes() == b"stranger"
+    victim = prepared.victim(0)
     assert payload(0, 0) in segment_files.logs(victim.directory)[0].read_bytes()
