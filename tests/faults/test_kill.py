@@ -25,8 +25,8 @@ SETTINGS = TWO_SHARDS | {
 }
 
 
-@pytest.mark.long(but=1)
-@pytest.mark.parametrize(("durability", "kills"), [("os", 16 * FACTOR), ("fsync", 4 * FACTOR)])
+@pytest.mark.long
+@pytest.mark.parametrize(("durability", "kills"), [("os", 8 * FACTOR), ("fsync", 2 * FACTOR)])
 @pytest.mark.timeout(600 * FACTOR)
 def test_kills(tmp_path: Path, show: list[str], durability: str, kills: int) -> None:
     """No acknowledged message lost, none duplicated, offsets dense, stored offsets and the catalog intact.
