@@ -13,7 +13,7 @@ from tests.connectors.soak.checks import Message, Topics
 from tests.connectors.soak.run import Run
 from tests.connectors.soak.variants import CHOICES, Variant
 
-CHANGES, KILLS = 2000, 4
+CHANGES, KILLS = 1000, 4
 
 
 @pytest.mark.long(but=1)
