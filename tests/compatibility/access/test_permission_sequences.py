@@ -165,4 +165,4 @@ def connections(shared_server: ServerProcess) -> Iterator[tuple[RawConnection, R
 @pytest.mark.long
 def test_decisions_are_those_of_the_table(connections: tuple[RawConnection, RawConnection]) -> None:
     """Decisions match the table after any sequence of grants, creations and deletions."""
-    run_state_machine_as_test(lambda: Decisions(*connections), settings=bounded(examples=25, steps=30))
+    run_state_machine_as_test(lambda: Decisions(*connections), settings=bounded(examples=8, steps=30))
