@@ -69,6 +69,7 @@ def test_a_generated_password_is_shown_once(tmp_path: Path) -> None:
             client.ping()
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("setting", ["tcp.address", "pipelines.address", "grpc.tls.cert_file"])
 def test_a_start_that_is_refused_keeps_no_password_to_itself(tmp_path: Path, setting: str) -> None:
     """Some starts fail after the user was created: the next one does not create it again."""

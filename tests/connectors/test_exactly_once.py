@@ -75,6 +75,7 @@ def written_once(
     assert sorted(found()) == written(range(120))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", OF_THE_SINK)
 def test_rows_are_written_once_whatever_is_killed(
     client: headrace.Client,
@@ -118,6 +119,7 @@ def test_a_second_process_takes_over_and_rows_are_written_once(
     assert sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall()) == written(range(60))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", OF_THE_SINK)
 def test_files_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
@@ -152,6 +154,7 @@ def test_rows_of_sqlite_are_written_once_whatever_is_killed(
     assert 12 <= len(letters) <= 24
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", OF_THE_SINK)
 def test_delta_tables_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str

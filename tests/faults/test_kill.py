@@ -25,7 +25,7 @@ SETTINGS = TWO_SHARDS | {
 }
 
 
-@pytest.mark.long
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(("durability", "kills"), [("os", 8 * FACTOR), ("fsync", 2 * FACTOR)])
 @pytest.mark.timeout(600 * FACTOR)
 def test_kills(tmp_path: Path, show: list[str], durability: str, kills: int) -> None:

@@ -15,7 +15,7 @@ CLIENT = Path(__file__).resolve().parents[2] / "web/client"
 NODE = Path(__file__).resolve().parents[2] / ".venv/bin/node"
 
 
-@pytest.mark.long
+@pytest.mark.long(but=1)
 # It sees only a gateway: two of them, with nodes behind them, are the deployment that has more.
 @pytest.mark.parametrize("place", SHAPES[-1:], indirect=True)
 def test_the_client_for_browsers(place: Place) -> None:

@@ -54,6 +54,7 @@ def make_anew(place: Place) -> None:
     place.client.create_topic(place.stream, "a", 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [expire, purge, make_anew])
 def test_under_a_query_that_is_behind(spark: SparkSession, place: Place, tmp_path: Path, change: object) -> None:
     """Check the loss of unread messages during the first micro-batch."""

@@ -64,6 +64,7 @@ class Trouble(threading.Thread):
         self.join()
 
 
+@pytest.mark.long
 def test_a_way_that_breaks_and_stands_still(spark: SparkSession, place: Place, proxy: Proxy, tmp_path: Path) -> None:
     place.topic("a", 3000, 3000, prefix="." * 200)
     place.topic("out", 0, 0)

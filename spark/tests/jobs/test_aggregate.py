@@ -147,6 +147,7 @@ def test_aggregates_are_those_of_a_batch(
     assert sum(one["out"] for one in counts["append"]) == len(closed)
 
 
+@pytest.mark.long
 def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = written(tmp_path / "s", SCHEMA)
     basis = ["--servers", "127.0.0.1:1", "--stream", "s", "--checkpoint", str(tmp_path / "cp"), "--to-topic", "b"]

@@ -148,6 +148,7 @@ def test_a_stream_and_a_batch(
     assert len(waited_for(spark, place, "exact", wanted["out"])) == wanted["out"]
 
 
+@pytest.mark.long
 def test_ids(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Check that ids and headers are preserved; a stream that only reports writes nothing."""
     place.topic("a", 30)
@@ -168,6 +169,7 @@ def test_ids(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.C
     assert (report["counts"], report["dry_run"]) == ({"in": 33}, True)
 
 
+@pytest.mark.long
 def test_messages_that_cannot_be_copied_unchanged(
     spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:

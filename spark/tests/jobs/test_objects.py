@@ -136,6 +136,7 @@ def after(seen: Callable[[Asked], bool], done: Callable[[], object]) -> Callable
     return fault
 
 
+@pytest.mark.long
 def test_the_whole_way(run: Runner, lake: ObjectServer, tmp_path: Path) -> None:
     place = run.place
     place.topic("a", 1000, 600)
@@ -183,6 +184,7 @@ def test_the_whole_way(run: Runner, lake: ObjectServer, tmp_path: Path) -> None:
     assert lake.uploads("lake") == 0
 
 
+@pytest.mark.long
 def test_a_store_that_dies_while_it_is_written_to(
     run: Runner, lake: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +231,7 @@ def test_a_store_that_dies_while_it_is_written_to(
     same_as_consumed(archived_rows(DEST), place)
 
 
+@pytest.mark.long
 def test_tasks_that_may_not_and_tasks_that_are_somewhere_else(
     run: Runner, lake: ObjectServer, spark: SparkSession
 ) -> None:

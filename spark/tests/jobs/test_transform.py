@@ -174,6 +174,7 @@ def test_each_message_goes_to_its_topic_once(
     assert {bytes(row.headers[0].value) for row in others} == {b"it has no value"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("condition", ["", " WHERE carrier IS NOT NULL AND delay > 1"])
 def test_without_a_topic_for_bad_messages_the_first_one_ends_the_job(
     spark: SparkSession, place: Place, files: dict[str, Any], capsys: pytest.CaptureFixture[str], condition: str
@@ -189,6 +190,7 @@ def test_without_a_topic_for_bad_messages_the_first_one_ends_the_job(
     assert stored(spark, place, "out") == []
 
 
+@pytest.mark.long
 def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Check that all errors detectable in advance are reported before the start."""
     schema = written(tmp_path / "s", SCHEMA)

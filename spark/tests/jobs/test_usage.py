@@ -90,6 +90,7 @@ def appended(place: Place) -> dict[str, int]:
     return {name.partition("{")[0]: int(float(value)) for name, _, value in lines}
 
 
+@pytest.mark.long
 def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = appended(place)
     chance = random.Random(7)

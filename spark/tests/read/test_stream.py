@@ -39,6 +39,7 @@ def test_what_is_there_and_what_comes(spark: SparkSession, place: Place, tmp_pat
     assert seen.rows == all_of(0, range(103)) + all_of(1, range(15))
 
 
+@pytest.mark.long
 def test_available_now_with_limits(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 90, 10, 0)
     seen = Seen()
@@ -60,6 +61,7 @@ def test_available_now_with_limits(spark: SparkSession, place: Place, tmp_path: 
     assert sorted(path.name for path in (tmp_path / "cp/offsets").glob("[0-9]*")) == ["0", "1", "2"]
 
 
+@pytest.mark.long
 def test_limits_in_bytes(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 1000)
     seen = Seen()
@@ -124,6 +126,7 @@ def test_the_beginning_outlives_a_run(spark: SparkSession, place: Place, tmp_pat
     assert seen.rows == all_of(0, range(10, 15))
 
 
+@pytest.mark.long
 def test_each_trigger(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 30)
     seen = Seen()
@@ -140,6 +143,7 @@ def test_each_trigger(spark: SparkSession, place: Place, tmp_path: Path) -> None
     assert seen.rows == all_of(0, range(60))
 
 
+@pytest.mark.long
 def test_partitions_and_topics_that_come_later(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a.1", 10)
     seen = Seen()
@@ -151,6 +155,7 @@ def test_partitions_and_topics_that_come_later(spark: SparkSession, place: Place
     assert seen.rows == all_of(0, range(5))
 
 
+@pytest.mark.long
 def test_a_batch_is_repeated_as_it_was(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 100)
     seen = Seen()

@@ -102,6 +102,7 @@ def forget_last_commit(checkpoint: Path) -> None:
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.long
 def test_tasks_that_fail_and_queries_that_stop(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 500, 500)
     place.topic("out", 0, 0, 0)
@@ -117,6 +118,7 @@ def test_tasks_that_fail_and_queries_that_stop(spark: SparkSession, place: Place
     settled(place, numbers(800, 800))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("can_ask", [True, False])
 def test_a_commit_whose_answer_is_lost(spark: SparkSession, place: Place, tmp_path: Path, can_ask: bool) -> None:
     place.topic("a", 300)
@@ -175,6 +177,7 @@ def test_two_drivers_with_one_checkpoint(spark: SparkSession, place: Place, tmp_
     settled(place, numbers(700))
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_was_deleted(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 200)
     place.topic("out", 0, 0)
@@ -197,6 +200,7 @@ def test_a_checkpoint_that_was_deleted(spark: SparkSession, place: Place, tmp_pa
     settled(place, numbers(200) + numbers(350))
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_time_and_again(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     place.topic("a", 1500, 1500)
     place.topic("out", 0, 0, 0)
@@ -263,6 +267,7 @@ def test_batches(spark: SparkSession, place: Place, tmp_path: Path) -> None:
         save(frame, transactionalId="mine")
 
 
+@pytest.mark.long
 def test_numbered_batches(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     """Check that writes of a foreachBatch function to two topics, in any order, happen exactly once."""
     place.topic("a", 400)

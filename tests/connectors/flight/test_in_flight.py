@@ -137,6 +137,7 @@ def test_the_oldest_batch_in_flight_can_be_given_up(
     assert rows.execute(slot, (answer["abandoned"],)).fetchone() == (True,)
 
 
+@pytest.mark.long
 def test_an_outage_of_the_server_keeps_the_order(
     client: headrace.Client,
     connectors: Connectors,

@@ -42,6 +42,7 @@ def test_every_row_has_a_place() -> None:
         assert {row.split(b",")[9].decode() for row in rows} == {carrier}
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("transport", ["websocket", "quic"])
 def test_a_part_of_the_table_over(transport: str) -> None:
     """GW-2, GW-3: the same through the official client's other transports."""

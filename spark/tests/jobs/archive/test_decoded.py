@@ -235,6 +235,7 @@ def orders(place: Place, tmp_path: Path) -> Place:
     return place
 
 
+@pytest.mark.long
 def test_bad_records(
     spark: SparkSession,
     orders: Place,

@@ -68,6 +68,7 @@ def versions(kind: str, directory: Path) -> int:
             return DeltaTable(str(directory / "archive")).version()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_table_has_each_message_once(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str

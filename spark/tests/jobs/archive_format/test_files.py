@@ -39,6 +39,7 @@ def partitions(draw: st.DrawFn) -> list[Message]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(of=partitions(), cuts=st.lists(st.integers(0, 40)), level=st.sampled_from([None, 1, 3]))
 def test_files_hold_what_was_written(of: list[Message], cuts: list[int], level: int | None) -> None:

@@ -115,6 +115,7 @@ def of(place: Place, *more: str) -> list[str]:
     return [*server, "--stream", "s", *more]
 
 
+@pytest.mark.long
 def test_what_is_clean_has_no_findings(
     place: Place, archived: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

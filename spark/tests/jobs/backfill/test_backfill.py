@@ -43,6 +43,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_LOAD_ROWS", 60)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 def test_order_and_content(
     spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -130,6 +131,7 @@ def test_what_is_replayed(spark: SparkSession, place: Place, tmp_path: Path, cap
     assert payloads(place, "b") == wanted
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 def test_every_place_at_which_it_can_end(
     spark: SparkSession,
@@ -229,6 +231,7 @@ def _failing(*_: Any) -> None:
     raise RuntimeError("no")
 
 
+@pytest.mark.long
 def test_the_rate(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     place.topic("a", 8000, 8000)
     place.topic("b", 0, 0)

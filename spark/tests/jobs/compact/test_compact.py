@@ -97,6 +97,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = DONE) -
     return job_runs.run(JOB, capsys, [*arguments, "--log-level=warning"], code)
 
 
+@pytest.mark.long
 def test_small_files_are_merged_while_others_write(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +193,7 @@ def test_groups_that_cannot_be_merged_stay(
     assert digest(archive.read_table(after[keys[3]][0])) == sum(file.digest for file in files[keys[3]]) % 2**64
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_compaction_that_is_killed_before_its_commit(tmp_path: Path) -> None:
     archive = Archive.open(str(tmp_path))

@@ -41,6 +41,7 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_query_that_ends_by_itself_or_fails(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
