@@ -381,8 +381,11 @@ impl<R: Rules + Clone> Cluster<R> {
     fn journal(&mut self, node: u8, steps: Vec<Step>, done: Done) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        let failed = match (state.sync_error.take(), state.full_until_ns > now_ns) {
-            _ if matches!(done, Done::Nothing) => None,
+        // Nothing waits for the removal of files: a planned error is kept for the next request.
+        let is_awaited = !matches!(done, Done::Nothing);
+        let planned = state.sync_error.take_if(|_| is_awaited);
+        let failed = match (planned, state.full_until_ns > now_ns) {
+            _ if !is_awaited => None,
             (Some(down_ns), _) => Some((INPUT_OUTPUT, down_ns)),
             (None, true) => Some((NO_SPACE, state.full_until_ns - now_ns)),
             (None, false) => None,
