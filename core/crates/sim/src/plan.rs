@@ -145,6 +145,16 @@ pub enum Fault {
         /// Selects one of the records that may be damaged.
         pick: u64,
     },
+    /// A process crashes, and its newest durable record is damaged before any head states that it was durable: provided that
+    /// all other members hold the operation. The simulator's own host only.
+    NewestDamage {
+        /// Affected replica.
+        replica: u8,
+        /// Kind of damage.
+        damage: Damage,
+        /// Time until the restart.
+        down_ns: u64,
+    },
     /// Copies of the superblock in one pair are damaged.
     SuperblockDamage {
         /// Affected replica.
@@ -160,6 +170,15 @@ pub enum Fault {
     /// The disk of a node is replaced by an empty one, unless another node has not recovered from the same fault.
     DiskReplaced {
         /// Affected replica.
+        replica: u8,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// A member is lost for good, another one loses its disk, and the operator gives up the former: the rest of the group
+    /// continues with that setting. It waits until one of the others holds all that is committed. Production host with three
+    /// members only.
+    GivenUp {
+        /// Replica that loses its disk.
         replica: u8,
         /// Time until the restart.
         down_ns: u64,
@@ -261,6 +280,7 @@ enum Kind {
     Release,
     Misread,
     FileLost,
+    NewestDamage,
 }
 
 /// Mean interval between faults, for each kind of this run.
@@ -295,6 +315,8 @@ fn rates(draw: &mut Draw, options: &Options) -> Vec<(Kind, u64)> {
         (Kind::Release, 800_000, often, 8_000),
         (Kind::Misread, 500_000, often, 4_000),
         (Kind::FileLost, 300_000, 2_000, 12_000),
+        // Drawn last: other faults of a seed stay.
+        (Kind::NewestDamage, 500_000, often, 4_000),
     ] {
         let (present, mean_ns) = (draw.chance(usual), draw.within(low, high) * unit);
         let damage = matches!(
@@ -304,6 +326,7 @@ fn rates(draw: &mut Draw, options: &Options) -> Vec<(Kind, u64)> {
                 | Kind::CheckpointDamage
                 | Kind::Misread
                 | Kind::FileLost
+                | Kind::NewestDamage
         );
         let forbidden = match kind {
             // At most one member at a time may have lost durable data.
@@ -390,6 +413,11 @@ fn one(kind: Kind, draw: &mut Draw, options: &Options) -> Fault {
                 Damage::Unreadable,
             ]),
             pick: draw.word(),
+        },
+        Kind::NewestDamage => Fault::NewestDamage {
+            replica: draw.pick(&damaged),
+            damage: draw.pick(&[Damage::Bits, Damage::Zeros, Damage::Unreadable]),
+            down_ns: short_ns,
         },
         Kind::SuperblockDamage => Fault::SuperblockDamage {
             replica: draw.pick(&damaged),

@@ -70,6 +70,14 @@ fn ctl_5_replicas_with_empty_disks_and_older_copies_rejoin() {
     assert!(restored.get("older copies found out") > 0);
 }
 
+/// A member is lost for good and another one loses its disk. The third has all that is committed, and they continue with the
+/// first one given up.
+#[test]
+fn ctl_5_a_member_is_given_up_and_nothing_is_lost() {
+    let tally = pass(Profile::Replaced, 100..120);
+    assert!(tally.get("members given up") > 0);
+}
+
 /// Regression: a bit of a handshake was flipped in the network, and one replica stopped the other because it took that
 /// one for an older copy.
 #[test]

@@ -30,10 +30,11 @@ fn ctl_7_a_scenario_survives_being_written_down() {
 
 #[test]
 fn ctl_1_nothing_is_lost_under_faults_and_everything_converges_after_them() {
-    let mut searched = 0;
+    let (mut searched, mut forgotten) = (0, 0);
     for seed in 0..150 {
         let outcome = run(&Scenario::from_seed(seed));
         searched += outcome.tally.get("names searched");
+        forgotten += outcome.tally.get("newest records damaged");
         assert!(
             outcome.violation.is_none(),
             "seed {seed}: {:?}",
@@ -44,6 +45,7 @@ fn ctl_1_nothing_is_lost_under_faults_and_everything_converges_after_them() {
         searched > 0,
         "no answers were looked at without the numbers of the log"
     );
+    assert!(forgotten > 0, "no record was damaged before its seal");
 }
 
 /// Any combination of the pages of one write survives a power loss, a different one on every disk.

@@ -42,12 +42,22 @@ pub(super) fn check_superblock_repair<R: Rules>(
     })
 }
 
-/// Check that a start, which has scanned the journal, reports all damaged records.
-pub(super) fn check_scan<R: Rules>(
-    node: &Node<R>,
+/// Check the findings of a start, and note which operations are durable from now on.
+pub(super) fn check_start<R: Rules>(
+    node: &mut Node<R>,
     scan: &Scan,
-    checkpoint_op: u64,
+    superblock: &Superblock,
 ) -> Result<(), Violation> {
+    let result = check_scan(node, scan, superblock.checkpoint.op)
+        .and_then(|()| check_missed(node, scan, superblock));
+    let intact = scan.entries.iter().filter(|entry| entry.intact);
+    let newest = intact.map(|entry| entry.op).max().unwrap_or(0);
+    node.held_through = node.held_through.map(|held| held.max(newest));
+    result
+}
+
+/// Check that a start, which has scanned the journal, reports all damaged records.
+fn check_scan<R: Rules>(node: &Node<R>, scan: &Scan, checkpoint_op: u64) -> Result<(), Violation> {
     for (op, place, scar) in &node.record_damage {
         if *op <= checkpoint_op || !node.disk.is_still_damaged(scar) {
             continue;
@@ -77,7 +87,7 @@ pub(super) fn check_scan<R: Rules>(
 /// was not committed either, a group that lost its only copy could not decide about it.
 ///
 /// The state of a group of one, and of a disk with damage, allows no such statement.
-pub(super) fn check_missed<R: Rules>(
+fn check_missed<R: Rules>(
     node: &Node<R>,
     scan: &Scan,
     superblock: &Superblock,

@@ -92,11 +92,7 @@ impl<R: Rules + Clone> Cluster<R> {
             }
             _ => {}
         }
-        let noticed = alarms::check_scan(state, &scan, checkpoint.op)
-            .and_then(|()| alarms::check_missed(state, &scan, &superblock));
-        let newest = scan.entries.iter().filter(|entry| entry.intact);
-        let newest = newest.map(|entry| entry.op).max();
-        state.held_through = state.held_through.map(|held| held.max(newest.unwrap_or(0)));
+        let noticed = alarms::check_start(state, &scan, &superblock);
         let config = config_of(&options, node, state.release, draw.word());
         let damaged = scan.entries.iter().filter(|entry| !entry.intact).count();
         let has_damaged = scan.damaged().next().is_some();

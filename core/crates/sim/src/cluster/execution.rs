@@ -198,6 +198,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     process.store.appended(placed);
                     let newest = placed.iter().map(|(op, _)| *op).max().unwrap_or(0);
                     state.held_through = state.held_through.map(|held| held.max(newest));
+                    state.forgotten.take_if(|op| *op <= newest);
                 }
                 Done::Truncated { from_op, .. } => {
                     let left = from_op.saturating_sub(1);

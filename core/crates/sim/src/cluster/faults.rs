@@ -7,8 +7,13 @@ use super::store::Store;
 use super::{Cluster, Event, files};
 use crate::checker::Cause;
 use crate::jobs::Jobs;
+use crate::options::{MILLISECOND, SECOND};
 use crate::plan::{Damage, Fault, Loss};
 use crate::random::Domain;
+
+/// Time until the next attempt to damage a newest record, and from the first to the last.
+const NEWEST_AGAIN_NS: u64 = 7 * MILLISECOND;
+const NEWEST_WITHIN_NS: u64 = SECOND;
 
 impl<R: Rules + Clone> Cluster<R> {
     pub(super) fn fault(&mut self, index: usize) {
@@ -83,6 +88,19 @@ impl<R: Rules + Clone> Cluster<R> {
                 damage,
                 pick,
             } => self.damage_journal(replica, damage, pick),
+            Fault::NewestDamage {
+                replica,
+                damage,
+                down_ns,
+            } => {
+                let planned_ns = self.scenario.plan[index].at_ns;
+                let again_ns = now_ns + NEWEST_AGAIN_NS;
+                if !self.damage_newest(replica, damage, down_ns)
+                    && again_ns < planned_ns + NEWEST_WITHIN_NS
+                {
+                    self.schedule.plan(again_ns, 0, Event::Fault(index));
+                }
+            }
             Fault::SuperblockDamage { replica, pair } => self.damage_superblock(replica, pair),
             Fault::CheckpointDamage { replica } => self.damage_checkpoint(replica),
             Fault::DirectoryCopied { replica } => self.copy_directory(replica),
@@ -251,9 +269,57 @@ impl<R: Rules + Clone> Cluster<R> {
         self.tally.add("records damaged");
     }
 
+    /// Crash a process, and damage its newest durable record while no head states that it was durable. Only the peers may
+    /// notice it, so all of them must hold the operation; and no other evidence may depend on the record. Returns whether all
+    /// of this is so now.
+    fn damage_newest(&mut self, replica: u8, damage: Damage, down_ns: u64) -> bool {
+        let mut draw = self.draw(Domain::Damage, replica);
+        let is_whole = |node: &Node<R>| {
+            let mut scars = node.record_damage.iter().map(|(_, _, scar)| scar);
+            node.refused.is_none()
+                && node.forgotten.is_none()
+                && node.damaged_ops.is_empty()
+                && !node.damaged_checkpoint
+                && !scars.any(|scar| node.disk.is_still_damaged(scar))
+        };
+        if self.undetected_rollback.is_some()
+            || !self.all_have_met()
+            || !self.nodes.iter().all(is_whole)
+        {
+            return false;
+        }
+        let checksum = |node: &Node<R>, op| {
+            let process = node.process.as_ref()?;
+            process.store.checksum(&node.disk, op)
+        };
+        let Some(node) = self.nodes.get(usize::from(replica)) else {
+            return false;
+        };
+        let newest = node
+            .process
+            .as_ref()
+            .and_then(|it| it.store.newest_unsealed());
+        let Some((op, place)) = newest else {
+            return false;
+        };
+        let own = checksum(node, op);
+        if own.is_none() || self.nodes.iter().any(|other| checksum(other, op) != own) {
+            return false;
+        }
+        self.crash(replica, None, down_ns);
+        let (file, start, end) = Store::range(place);
+        let node = &mut self.nodes[usize::from(replica)];
+        node.disk.damage(&file, start, end, damage, &mut draw);
+        node.damaged_ops.insert(op);
+        node.forgotten = Some(op);
+        self.causes.add(replica, Cause::Record);
+        self.tally.add("newest records damaged");
+        true
+    }
+
     fn damage_superblock(&mut self, replica: u8, pair: u8) {
         let mut draw = self.draw(Domain::Damage, replica);
-        if !self.all_have_met() {
+        if !self.all_have_met() || self.nodes.iter().any(|node| node.forgotten.is_some()) {
             return;
         }
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
@@ -279,7 +345,8 @@ impl<R: Rules + Clone> Cluster<R> {
     /// more, and a member whose votes do not count yet needs all others to prove itself.
     fn damage_checkpoint(&mut self, replica: u8) {
         let mut draw = self.draw(Domain::Damage, replica);
-        if !self.others_have_met(replica) {
+        let is_forgetful = |node: &Node<R>| node.forgotten.is_some();
+        if !self.others_have_met(replica) || self.nodes.iter().any(is_forgetful) {
             return self.tally.add("checkpoints that the group needed");
         }
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {

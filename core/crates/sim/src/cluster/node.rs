@@ -87,6 +87,9 @@ pub(super) struct Node<R: Rules> {
     /// Highest operation whose record was reported durable on this disk and was not cut since; `None` after the disk was
     /// rolled back.
     pub(super) held_through: Option<u64>,
+    /// Operation whose record was damaged before any head stated that it was durable, until it is stored again. A start may
+    /// take it for torn, and peers that remember its acknowledgement may take the directory for an older copy.
+    pub(super) forgotten: Option<u64>,
     /// Damaged pair of superblock copies.
     pub(super) damaged_pair: Option<u8>,
     pub(super) damaged_checkpoint: bool,
@@ -116,6 +119,7 @@ impl<R: Rules> Node<R> {
         self.damaged_ops.clear();
         self.last_committed = (0, Vec::new());
         self.held_through = None;
+        self.forgotten = None;
         self.damaged_pair = None;
         self.damaged_checkpoint = false;
     }
@@ -149,6 +153,7 @@ impl<R: Rules> Node<R> {
             damaged_ops: BTreeSet::new(),
             last_committed: (0, Vec::new()),
             held_through: Some(0),
+            forgotten: None,
             damaged_pair: None,
             damaged_checkpoint: false,
             is_removed: false,

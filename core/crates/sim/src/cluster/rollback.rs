@@ -142,7 +142,9 @@ impl<R: Rules + Clone> Cluster<R> {
         let now_ns = self.now_ns();
         self.trace
             .explain(now_ns, node, || "the directory is an older copy".to_owned());
-        if self.undetected_rollback.take() != Some(node) {
+        if self.nodes[usize::from(node)].forgotten.is_some() {
+            self.tally.add("forgotten records noticed by peers");
+        } else if self.undetected_rollback.take() != Some(node) {
             let what = format!("the directory of replica {node} is taken for an older copy");
             return self.fail(node, Violation::new(Check::Recovery, what));
         }

@@ -232,6 +232,21 @@ impl Store {
         (frame.header.checksum == checksum).then_some(frame)
     }
 
+    /// Newest operation, if no head may state yet that it is durable.
+    pub(super) fn newest_unsealed(&self) -> Option<(u64, Place)> {
+        let newest = self.durable.last_key_value().filter(|_| self.unsealed);
+        newest.map(|(op, place)| (*op, *place))
+    }
+
+    /// Checksum of the durable prepare of an operation.
+    pub(super) fn checksum(&self, disk: &Disk, op: u64) -> Option<u128> {
+        let place = self.durable.get(&op)?;
+        let bytes = disk.read(&name_of(place.file))?;
+        let frame = bytes.get(place.offset + HEAD_BYTES..place.offset + place.bytes)?;
+        let frame = INTAKE.decode(&Slice::from_vec(frame.to_vec())).ok()?;
+        Some(frame.into_prepare()?.header.checksum)
+    }
+
     /// Newest durable record of each operation.
     pub(super) fn durable_records(&self) -> Vec<(u64, Place)> {
         self.durable

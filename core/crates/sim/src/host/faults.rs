@@ -7,7 +7,7 @@ use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
 use super::directory::{MARKER, SUPERBLOCK};
 use super::node::{Node, PlannedCrash, RecordDamage, config_of, empty};
-use super::{FRAME_BYTES_MAX, Happening, Host};
+use super::{FRAME_BYTES_MAX, Happening, Host, given_up};
 use crate::checker::Cause;
 use crate::disk::Disk;
 use crate::machine::{NEWER, OLDER};
@@ -101,6 +101,12 @@ impl Host {
                 down_ns,
             } => self.change_release(replica, newer, down_ns),
             Fault::DiskReplaced { replica, down_ns } => self.replace_disk(replica, down_ns),
+            Fault::GivenUp { replica, down_ns } => {
+                if !self.give_up(replica, down_ns) {
+                    let again_ns = now_ns + given_up::AGAIN_NS;
+                    self.schedule.plan(again_ns, 0, Happening::Fault(index));
+                }
+            }
             other => self.hinder(&other),
         }
     }
@@ -291,7 +297,7 @@ impl Host {
     }
 
     /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
-    fn replace_disk(&mut self, replica: u8, down_ns: u64) {
+    pub(super) fn replace_disk(&mut self, replica: u8, down_ns: u64) {
         let serves = |node: &Node| node.refused.is_none();
         let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
         if !all_are_fit || usize::from(replica) >= self.nodes.len() {
@@ -305,7 +311,7 @@ impl Host {
     }
 
     /// Return whether every member has completed its handshakes. No member may lose its disk before that.
-    fn all_have_met(&self) -> bool {
+    pub(super) fn all_have_met(&self) -> bool {
         self.nodes.iter().all(Node::has_met_all)
     }
 

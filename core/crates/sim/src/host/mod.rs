@@ -10,6 +10,7 @@ mod alarms;
 mod clean;
 mod directory;
 mod faults;
+mod given_up;
 mod node;
 mod phases;
 mod process;

@@ -92,6 +92,8 @@ pub(super) struct Node {
     pub(super) has_damaged_records: bool,
     /// True if a whole file was truncated, lost or swapped.
     pub(super) has_lost_files: bool,
+    /// Members that the operator has declared lost in the settings of this node.
+    pub(super) given_up: Vec<u8>,
     /// True if the node stays down permanently.
     pub(super) gone: bool,
 }
@@ -174,6 +176,7 @@ impl Node {
             has_damaged_checkpoint: false,
             has_damaged_records: false,
             has_lost_files: false,
+            given_up: Vec::new(),
             gone: false,
         }
     }
@@ -197,7 +200,10 @@ impl Node {
         replica: u8,
         wires: &Shared,
     ) -> Result<(Replica, SteppedReplica), StartError> {
-        let handle = Replica::new(config_of(options, replica, self.release))?;
+        let handle = Replica::new(ReplicaConfig {
+            given_up: self.given_up.clone(),
+            ..config_of(options, replica, self.release)
+        })?;
         let stepped = handle.start_single_stepped(&Environment {
             files: Arc::new(DirectoryHandle::new(&self.directory)),
             machine: Arc::clone(&self.clocks) as Arc<dyn surroundings::Machine>,

@@ -28,7 +28,13 @@ impl Host {
     /// Choose the members that continue after healing: all, or a minimal quorum.
     fn core(&mut self) -> Vec<u8> {
         let options = &self.scenario.options;
-        let mut core: Vec<u8> = (0..options.replicas).collect();
+        let lost = |member: &u8| self.nodes[usize::from(*member)].gone;
+        let mut core: Vec<u8> = (0..options.replicas)
+            .filter(|member| !lost(member))
+            .collect();
+        if core.len() < usize::from(options.replicas) {
+            return core;
+        }
         let (damaged, enough) = (
             options.damaged_replicas > 0,
             usize::from(options.replication_quorum()),

@@ -25,6 +25,39 @@ pub fn power_cuts(fates: &Fates, options: &Options) -> Vec<Planned> {
 
 /// Disk replacements while single members are cut off from the rest.
 pub fn replacements(fates: &Fates, options: &Options) -> Vec<Planned> {
+    let mut plan = single_replacements(*fates, options);
+    let mut draw = fates.draw(Domain::Plan, 3, 2, 0);
+    if options.replicas == 3 && draw.chance(300_000) {
+        let at_ns = options.safety_ns / 2;
+        plan.retain(|planned| planned.at_ns < at_ns);
+        plan.extend(given_up(&mut draw, at_ns, options));
+    }
+    plan
+}
+
+/// Two members are lost, one of them for good, and those that are left crash a few times.
+fn given_up(draw: &mut Draw, mut at_ns: u64, options: &Options) -> Vec<Planned> {
+    let any = |draw: &mut Draw| u8::try_from(draw.below(3)).expect("small");
+    let fault = Fault::GivenUp {
+        replica: any(draw),
+        down_ns: draw.within(10, 400) * MILLISECOND,
+    };
+    let mut plan = vec![Planned { at_ns, fault }];
+    loop {
+        at_ns += draw.exponential(SECOND) + 100 * MILLISECOND;
+        if at_ns >= options.safety_ns {
+            return plan;
+        }
+        let fault = Fault::Crash {
+            replicas: 1 << any(draw),
+            power: draw.chance(500_000).then_some(Loss::All),
+            down_ns: draw.within(10, 400) * MILLISECOND,
+        };
+        plan.push(Planned { at_ns, fault });
+    }
+}
+
+fn single_replacements(fates: Fates, options: &Options) -> Vec<Planned> {
     let mut draw = fates.draw(Domain::Plan, 3, 1, 0);
     let n = options.replicas;
     let mut plan = Vec::new();
