@@ -7,6 +7,7 @@ mod failures;
 mod footprint;
 mod foreign;
 mod harm;
+mod intents;
 mod model;
 mod plans;
 mod polls;

@@ -3,18 +3,17 @@
 use headrace_model::{Durability, Offset, StageId, Timestamp};
 use headrace_partition::storage::{FileName, StorageErrorKind, StorageOperation};
 use headrace_partition::{PartitionConfig, PartitionError, PollingStrategy, Response, StageLimits};
-use headrace_wire::hash::xxh3_64;
 
 use crate::support::disk::{Crash, Fault};
 use crate::support::messages::{Sent, got, offsets, sent};
 use crate::support::world::{LIFETIME_MICROS, World, config};
 
-fn some(numbers: std::ops::Range<u64>, length: usize) -> Vec<Sent> {
+pub fn some(numbers: std::ops::Range<u64>, length: usize) -> Vec<Sent> {
     numbers.map(|number| sent(number, length)).collect()
 }
 
 /// Numbers of all messages, in order of offset.
-fn numbers(world: &mut World) -> Vec<u64> {
+pub fn numbers(world: &mut World) -> Vec<u64> {
     let polled = world.poll(PollingStrategy::First, 10_000);
     let number = |payload: &[u8]| u64::from_le_bytes(payload[..8].try_into().expect("eight bytes"));
     got(&polled)
@@ -394,49 +393,6 @@ fn a_purge_takes_what_was_committed_before() {
             assert_eq!(numbers(&mut world), (30..40).collect::<Vec<_>>());
             assert_eq!(world.partition.applied(), 4);
         }
-    }
-}
-
-/// Replace the purge epoch of the intent in the file of publications.
-fn with_epoch(content: &[u8], epoch: u64) -> Vec<u8> {
-    let mut fields = content[..content.len() - 8].to_vec();
-    fields[56..64].copy_from_slice(&epoch.to_le_bytes());
-    let checksum = xxh3_64(&fields);
-    fields.extend_from_slice(&checksum.to_le_bytes());
-    fields
-}
-
-/// An intent from before the last purge is void, whether or not the catalog still names its publication. One from after a
-/// purge that is not in the manifest has not begun, and its publication is still to come.
-#[test]
-fn an_intent_of_another_purge_is_void_only_if_the_purge_followed_it() {
-    for (epoch, is_void) in [(0, true), (2, false)] {
-        let mut world = World::new(config(Durability::Os));
-        world.append(&some(0..3, 100)).expect("appended");
-        world.purge();
-        world.settle();
-        assert_eq!(world.config.purge_epoch, 1);
-        let stage = world.stage(&some(10..15, 100));
-        world.partition.publish(1, &[stage]);
-        world.end_of_turn();
-        let has_intent = |world: &World| {
-            let files = world.disk.files();
-            files.contains(&FileName::Transactions)
-                && world.disk.content(FileName::Transactions).get(12) == Some(&1)
-        };
-        while !has_intent(&world) {
-            world.step();
-        }
-        let content = with_epoch(world.disk.content(FileName::Transactions), epoch);
-        world.disk.set_content(FileName::Transactions, content);
-        world.crash(Crash::Kill);
-        world.settle();
-        assert_eq!(world.partition.applied(), u64::from(is_void));
-        assert_eq!(world.partition.publish(1, &[stage]), is_void);
-        world.settle_in_time(|partition| partition.applied() == 1);
-        world.settle();
-        let expected: Vec<u64> = if is_void { vec![] } else { (10..15).collect() };
-        assert_eq!(numbers(&mut world), expected);
     }
 }
 
