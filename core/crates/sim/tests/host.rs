@@ -98,8 +98,8 @@ fn ctl_5_a_new_disk_is_unproven_from_its_first_superblock_on() {
 /// Its peers refuse it, and it rejoins after an upgrade.
 #[test]
 fn ctl_5_a_replica_that_was_shut_out_is_upgraded() {
-    let tally = pass(Profile::Plain, 4_672_773_015..4_672_773_016);
-    assert!(tally.get("older releases refused") > 0);
+    let tally = pass(Profile::Plain, 4_672_773_114..4_672_773_115);
+    assert!(tally.get("replicas shut out by their peers") > 0);
 }
 
 /// Regression: an abandoned state transfer left its file behind.

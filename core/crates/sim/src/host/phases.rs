@@ -122,6 +122,7 @@ impl Host {
         for node in core {
             let state = &self.nodes[usize::from(*node)];
             if state.release != NEWER && state.process.is_some() {
+                self.tally.add("replicas shut out by their peers");
                 self.too_old(*node);
             }
         }
