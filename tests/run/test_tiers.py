@@ -11,7 +11,7 @@ import pytest
 
 from tests.tiers import part_of
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SUITE = """
 import pytest
 

@@ -1,8 +1,8 @@
 """Try `make up` and `make test` on a machine that has nothing else: a root directory with a few packages of Debian.
 
-    sudo python3 -m tests.empty_machine up              until the server listens
-    sudo python3 -m tests.empty_machine up test         and every test of `make test` afterwards
-    sudo python3 -m tests.empty_machine up --keep DIRECTORY
+    sudo python3 -m tests.run.empty_machine up              until the server listens
+    sudo python3 -m tests.run.empty_machine up test         and every test of `make test` afterwards
+    sudo python3 -m tests.run.empty_machine up --keep DIRECTORY
 
 The root directory has what the README names: Debian 12, a C compiler, GNU make, Python, and git with a clone of the
 last commit of this checkout. The Rust toolchain of this machine is mounted there, read-only; no cache is. For each
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("ca-certificates", "gcc", "git", "libc6-dev", "make", "python3", "python3-venv")
 SUITE: Final = "bookworm"
 MIRROR: Final = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
@@ -52,7 +52,9 @@ class Measured:
 def main(arguments: Sequence[str]) -> int:
     """Make the machine, run the commands, and print what was measured."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m tests.empty_machine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python3 -m tests.run.empty_machine",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("commands", nargs="+", choices=["up", "test"])
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="make the root directory there, and keep it")
@@ -72,8 +74,8 @@ def main(arguments: Sequence[str]) -> int:
                 break
         print(f"\n{'command':<12} {'status':>6} {'seconds':>8} {'silent':>7} {'MB':>7}")
         for one in measured:
-            figures = f"{one.seconds:>8.0f} {one.silence_seconds:>7.1f} {one.bytes / 1e6:>7.0f}"
-            print(f"make {one.command:<7} {one.status:>6} {figures}")
+            columns = f"{one.seconds:>8.0f} {one.silence_seconds:>7.1f} {one.bytes / 1e6:>7.0f}"
+            print(f"make {one.command:<7} {one.status:>6} {columns}")
     return max(one.status for one in measured)
 
 
