@@ -118,10 +118,9 @@ class Run:
 
 
 def _environment() -> dict[str, str]:
-    # The arguments of the `make` that has started this program are not those of the suites.
-    kept = {
-        name: value for name, value in os.environ.items() if name not in {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
-    }
+    # Arguments of the `make`, or of the pytest, that has started this program are not those of the suites.
+    others = ("ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     # Colours would be in the log as well.
     return kept | {"NO_COLOR": "1", "CARGO_TERM_COLOR": "never"}
 
