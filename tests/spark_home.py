@@ -40,6 +40,16 @@ of `conf`: a JVM whose class path has a non-empty directory creates no archive a
 JAVA_OPTIONS: Final = f"{_QUICK} {_DAEMON} -XX:SharedArchiveFile={_CLASSES} {_QUIET}"
 """Options of every JVM, in the variable JDK_JAVA_OPTIONS."""
 
+
+def java_options(temporary: Path) -> str:
+    """Return the options of a JVM that keeps its temporary files in a directory, which is created.
+
+    One that is killed leaves behind its blocks and the artifacts of its sessions.
+    """
+    temporary.mkdir(parents=True, exist_ok=True)
+    return f"{JAVA_OPTIONS} -Djava.io.tmpdir={temporary}"
+
+
 _TYPICAL: Final = """
 import sys
 from pyspark.sql import SparkSession, functions as f

@@ -24,13 +24,12 @@ sys.path.insert(0, str(Path(__file__).parent / "jobs"))
 
 from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
-from tests.spark_home import JAVA_OPTIONS, PYTHON, SPARK_HOME
+from tests.spark_home import PYTHON, SPARK_HOME, java_options
 from tests.spark_python import SOCKET_VARIABLE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 os.environ[PASSWORD_VARIABLE] = PASSWORD
 # Applies to this process and to programs that tests start.
-os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
 os.environ["SPARK_HOME"] = str(SPARK_HOME)
 
 
@@ -66,7 +65,8 @@ def spark_python() -> Iterator[None]:
         yield
         return
     with (
-        tempfile.TemporaryDirectory(prefix="headrace-") as directory,
+        # A JVM that is still ending may write while it is removed.
+        tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
     ):
         listener.bind(f"{directory}/forks")
@@ -80,6 +80,7 @@ def spark_python() -> Iterator[None]:
         )
         os.environ[SOCKET_VARIABLE] = f"{directory}/forks"
         os.environ["PYSPARK_PYTHON"] = str(PYTHON)
+        os.environ["JDK_JAVA_OPTIONS"] = java_options(Path(directory))
         yield
         forks.terminate()
         forks.wait()

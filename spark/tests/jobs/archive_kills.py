@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from archiving import archived_rows, arguments, same_as_consumed
 from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
-from tests.spark_home import JAVA_OPTIONS
+from tests.spark_home import java_options
 
 from pyspark_headrace.jobs.archive_format.archive import Archive
 from pyspark_headrace.jobs.archive_format.entries import DIRECTORY
@@ -102,7 +102,7 @@ class Kills:
                 | {
                     PASSWORD_VARIABLE: PASSWORD,
                     "SPARK_MASTER": "local[2,20]",
-                    "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+                    "JDK_JAVA_OPTIONS": java_options(self._directory / "java"),
                     # Task processes are descendants of this interpreter.
                     "PYSPARK_PYTHON": sys.executable,
                 },

@@ -16,7 +16,7 @@ from typing import Final
 from tests.faults.spark import processes, query
 from tests.faults.spark.processes import Processes
 from tests.server_process import PASSWORD, USERNAME
-from tests.spark_home import JAVA_OPTIONS, SPARK_HOME
+from tests.spark_home import SPARK_HOME, java_options
 
 _FAILED: Final = "a query failed: "
 _FAILURE_LENGTH_MAX: Final = 160
@@ -108,7 +108,7 @@ class Driver(threading.Thread):
                 env=os.environ
                 | {
                     "SPARK_HOME": str(SPARK_HOME),
-                    "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+                    "JDK_JAVA_OPTIONS": java_options(self.directory / "java"),
                     "PYSPARK_PYTHON": sys.executable,
                     "SPARK_LOCAL_IP": "127.0.0.1",
                 },
