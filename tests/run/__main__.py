@@ -87,14 +87,14 @@ def _announcement(choice: Choice, runs: list[Run], sizes: expected.Sizes) -> str
         max(sum(sizes[suite.name]["seconds"] for suite in chain if suite.name in sizes) for chain in stage)
         for stage in stages(choice)
     )
-    part = f", part {choice.part} of the long ones" if choice.part else ""
-    about = (
-        f"about {tests:,} tests{part}, about {max(1, round(seconds / 60))} minutes on two idle cores"
+    part = f"; of the long tests, part {choice.part}, which the seed forms" if choice.part else ""
+    size = (
+        f"about {tests:,} tests, about {max(1, round(seconds / 60))} minutes on two idle cores"
         if tests
         else "sizes unknown"
     )
     return (
-        f"{_COMMANDS[choice.tier]}: {len(runs)} suites ({names}); {about}\n"
+        f"{_COMMANDS[choice.tier]}: {len(runs)} suites ({names}); {size}{part}\n"
         f"{_COMMANDS[choice.tier]} TEST_SEED={choice.seed} repeats the choices of this run; outputs are in .cache/tests"
     )
 
