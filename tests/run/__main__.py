@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     print(_table(list(runs.values()), time.monotonic() - began))
     if verdict.is_interrupted or any(run.has_failed for run in ended):
         failed = ", ".join(run.suite.name for run in runs.values() if run.status != 0)
-        print(f"NOT PASSED: {failed}; {_COMMANDS[choice.tier]} TEST_SEED={choice.seed} repeats the choices of this run")
+        print(f"NOT PASSED: {failed}; {_repeated(choice)} repeats the choices of this run")
         return 130 if verdict.is_interrupted else 1
     if given.record:
         expected.record(choice.tier, ended)
@@ -79,6 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _repeated(choice: Choice) -> str:
+    """Return the command that repeats a run."""
+    part = f" PART={choice.part}" if choice.part else ""
+    return f"{_COMMANDS[choice.tier]} TEST_SEED={choice.seed}{part}"
+
+
 def _announcement(choice: Choice, runs: list[Run], sizes: expected.Sizes) -> str:
     names = ", ".join(run.suite.name for run in runs)
     tests = sum(sizes[run.suite.name]["tests"] for run in runs if run.suite.name in sizes)
@@ -95,7 +101,7 @@ def _announcement(choice: Choice, runs: list[Run], sizes: expected.Sizes) -> str
     )
     return (
         f"{_COMMANDS[choice.tier]}: {len(runs)} suites ({names}); {size}{part}\n"
-        f"{_COMMANDS[choice.tier]} TEST_SEED={choice.seed} repeats the choices of this run; outputs are in .cache/tests"
+        f"{_repeated(choice)} repeats the choices of this run; outputs are in .cache/tests"
     )
 
 
