@@ -146,6 +146,11 @@ fn ctl_1_a_cut_is_sealed_in_the_place_of_what_is_cut() {
     let seed = 771_001_031;
     let violation = run(&Scenario::from_seed(seed)).violation;
     assert!(violation.is_none(), "seed {seed}: {violation:?}");
+    let found = (0..20).find_map(|seed| {
+        let scenario = Scenario::of(Profile::Power, seed);
+        of(Mutant::HostCutUnsealed, &scenario).violation
+    });
+    assert_eq!(found.map(|violation| violation.check), Some(Check::Alarm));
 }
 
 /// Minimized runs that have failed once. The name of each file describes the failure.

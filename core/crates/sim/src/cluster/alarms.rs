@@ -3,11 +3,11 @@
 use headrace_vsr::api::Notice;
 use headrace_vsr::journal::Scan;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::superblock::{COPY_BYTES, Superblock};
+use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
-use super::Cluster;
 use super::node::Node;
 use super::store::Store;
+use super::{Cluster, SUPERBLOCK};
 use crate::checker::{Alarm, Check, Verdict, Violation, check_verdict};
 
 /// Check the decoding of a received frame: damaged frames must be rejected, intact ones accepted.
@@ -92,11 +92,7 @@ fn check_missed<R: Rules>(
     scan: &Scan,
     superblock: &Superblock,
 ) -> Result<(), Violation> {
-    let Some(held) = node.held_through.filter(|_| {
-        superblock.replica_count() > 1
-            && node.record_damage.is_empty()
-            && node.damaged_pair.is_none()
-    }) else {
+    let Some(held) = held_through(node, superblock) else {
         return Ok(());
     };
     let commits = scan.entries.iter().filter_map(|entry| entry.header);
@@ -112,6 +108,37 @@ fn check_missed<R: Rules>(
             );
             Err(Violation::new(Check::Alarm, what))
         })
+}
+
+/// Check after a cut that no head vouches for what was cut, even if the next view begins with a much longer log.
+pub(super) fn check_cut<R: Rules>(node: &Node<R>) -> Result<(), Violation> {
+    let opened = superblock::open(node.disk.read(SUPERBLOCK).unwrap_or_default());
+    let Ok(mut next) = opened.map(|opened| opened.superblock) else {
+        return Ok(());
+    };
+    let Some(held) = held_through(node, &next) else {
+        return Ok(());
+    };
+    let excused = held.max(next.commit_max).max(next.checkpoint.op);
+    next.log_view += 1;
+    next.view_start_op = u64::MAX;
+    let stated = Store::scan(&node.disk, &next).witnessed;
+    if stated <= excused {
+        return Ok(());
+    }
+    let what = format!("operation {stated} is stated to be durable after a cut to {held}");
+    Err(Violation::new(Check::Alarm, what))
+}
+
+/// Highest operation that was durable on the disk and was not cut since; `None` if damage may hide evidence of it, and in a
+/// group of one.
+fn held_through<R: Rules>(node: &Node<R>, superblock: &Superblock) -> Option<u64> {
+    node.held_through.filter(|_| {
+        superblock.replica_count() > 1
+            && node.record_damage.is_empty()
+            && node.forgotten.is_none()
+            && node.damaged_pair.is_none()
+    })
 }
 
 impl<R: Rules + Clone> Cluster<R> {

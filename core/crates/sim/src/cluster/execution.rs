@@ -5,6 +5,7 @@ use headrace_vsr::api::{ApplyOperation, Event as Input, FatalReason, Notice, Rea
 use headrace_vsr::frame::{Operation, digest};
 use headrace_vsr::rules::Rules;
 
+use super::alarms;
 use super::files;
 use super::node::Done;
 use super::{Cluster, Event, Part};
@@ -207,6 +208,13 @@ impl<R: Rules + Clone> Cluster<R> {
                 _ => {}
             }
         }
+        let is_cut = |done: &Done| matches!(done, Done::Truncated { .. });
+        let result = if finished.iter().any(is_cut) {
+            alarms::check_cut(&self.nodes[usize::from(node)])
+        } else {
+            Ok(())
+        };
+        self.check(node, result);
         if part == Part::Journal {
             // The disk starts the queued work at once; the replica learns of the completion independently.
             self.start_next_journal_work(node);

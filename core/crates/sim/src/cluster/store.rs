@@ -297,6 +297,18 @@ impl Store {
         steps
     }
 
+    /// Scan the files as they are.
+    pub(super) fn scan(disk: &Disk, superblock: &Superblock) -> Scan {
+        let mut scanner = Scanner::new(superblock, INTAKE);
+        for name in disk.names().filter(|name| name.starts_with("wal-")) {
+            let digits = name.trim_start_matches("wal-").trim_end_matches(".log");
+            if let Ok(number) = digits.parse() {
+                scanner.file(number, disk.read(name).unwrap_or_default());
+            }
+        }
+        scanner.finish()
+    }
+
     /// Recover the journal and its contents above the checkpoint from the disk.
     ///
     /// With `sync`, the bytes are made durable before they are trusted: the previous process may have written them
