@@ -117,7 +117,7 @@ def _crates(choice: Choice) -> Suite:
 
 
 def _simulator(choice: Choice) -> Suite:
-    # Whether every kind of event occurs is asked of the long run alone: a short one may lack one by chance.
+    # The long run alone asks for every kind of event: a short one may lack one by chance.
     runs, host_runs, floors = (600, 90, ()) if choice.tier == "quick" else (2000, 300, ("--floors",))
     program = (str(PROGRAMS / "headrace-sim"), "run")
     given = ("--first", f"{choice.seed}000", "--jobs", "2", *floors)
