@@ -25,19 +25,19 @@ class Size(TypedDict):
 Sizes = dict[str, Size]
 
 
-def read(tier: Tier, file: Path = FILE) -> Sizes:
+def read(tier: Tier) -> Sizes:
     """Return the recorded sizes by suite; empty if nothing is recorded."""
-    recorded: dict[str, Sizes] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    recorded: dict[str, Sizes] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     return recorded.get(tier, {})
 
 
-def record(tier: Tier, runs: Iterable[Run], file: Path = FILE) -> None:
+def record(tier: Tier, runs: Iterable[Run]) -> None:
     """Replace the sizes of the suites that have run."""
-    recorded: dict[str, Sizes] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    recorded: dict[str, Sizes] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     sizes = recorded.setdefault(tier, {})
     for run in runs:
         sizes[run.suite.name] = {"tests": run.counts().finished, "seconds": round(run.seconds)}
-    file.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def outdated(sizes: Sizes, runs: Iterable[Run]) -> list[str]:
