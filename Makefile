@@ -252,23 +252,24 @@ RUN_TESTS = $(BIN)/python -m tests.run
 # A part of the long tests, such as 2/3; the seed forms the parts.
 PART ?=
 
+# The first line comes before the set-up, which may take minutes.
+define run_tier
+@$(PYTHON) -m tests.run $(1) --seed $(TEST_SEED) --announce $(ARGS)
+@$(MAKE) --no-print-directory setup-test
+@$(RUN_TESTS) $(1) --seed $(TEST_SEED) --announced $(ARGS)
+endef
+
 .PHONY: test
 test: ## The verdict of ten minutes: every requirement on real parts; what takes longer is in test-all
-	@$(PYTHON) -m tests.run quick --seed $(TEST_SEED) --announce $(ARGS)
-	@$(MAKE) --no-print-directory setup-test
-	@$(RUN_TESTS) quick --seed $(TEST_SEED) --announced $(ARGS)
+	$(call run_tier,quick)
 
 .PHONY: test-all
 test-all: ## Every test: make test, and what takes long or repeats a rule in a further form
-	@$(PYTHON) -m tests.run all --seed $(TEST_SEED) --announce $(ARGS)
-	@$(MAKE) --no-print-directory setup-test
-	@$(RUN_TESTS) all --seed $(TEST_SEED) --announced $(ARGS)
+	$(call run_tier,all)
 
 .PHONY: test-rest
 test-rest: ## The tests of test-all that are not part of make test; PART=1/3 for a third of them
-	@$(PYTHON) -m tests.run long --seed $(TEST_SEED) $(if $(PART),--part $(PART)) --announce $(ARGS)
-	@$(MAKE) --no-print-directory setup-test
-	@$(RUN_TESTS) long --seed $(TEST_SEED) $(if $(PART),--part $(PART)) --announced $(ARGS)
+	$(call run_tier,long $(if $(PART),--part $(PART)))
 
 # What tests need beside `setup`: Spark, a browser, servers, a disk without power; and the tests of the crates, built.
 .PHONY: setup-test
@@ -319,12 +320,6 @@ PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
 # Exit status of pytest when ARGS selects no test; the selection may name tests of the other half.
 NO_TESTS := 5
 
-# Container tests have a target of their own.
-define run_tests
-@$(PYTEST) --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
-@$(PYTEST) --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
-endef
-
 .PHONY: opensearch
 opensearch: ## Fetch OpenSearch for the tests of its connectors if it is not there
 	@.ci/opensearch
@@ -337,9 +332,11 @@ influxdb: ## Get InfluxDB for the tests of its connectors if it is not there
 postgresql: ## Install PostgreSQL for the tests of guides if there is none
 	@.ci/postgresql
 
+# Container tests have a target of their own.
 .PHONY: test-python
 test-python: setup browser opensearch influxdb postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
-	$(call run_tests)
+	@$(PYTEST) --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(ARGS) || (($$? == $(NO_TESTS)))
+	@$(PYTEST) --ignore tests/containers -m alone $(ARGS) || (($$? == $(NO_TESTS)))
 
 .PHONY: setup-spark
 setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/sail/.current .cache/spark/classes.jsa ## Install Spark in .venv, too: half a gigabyte; needs Java 17
