@@ -59,7 +59,7 @@ $(UV):
 
 # Spark, needed by the data source only: half a gigabyte, built from source the first time.
 .venv/.spark-current: .venv/.python-current
-	@command -v java > /dev/null || { echo "Spark needs Java 17 or newer: there is no java"; exit 1; }
+	@.ci/java
 	$(STEP) "Spark" -- $(UV) sync --quiet --locked --all-packages --all-groups --no-group release --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
 	@touch $@
 
@@ -339,7 +339,7 @@ test-python: setup browser opensearch influxdb postgresql .venv/.lossy-disk-curr
 	@$(PYTEST) --ignore tests/containers -m alone $(ARGS) || (($$? == $(NO_TESTS)))
 
 .PHONY: setup-spark
-setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/sail/.current .cache/spark/classes.jsa ## Install Spark in .venv, too: half a gigabyte; needs Java 17
+setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/sail/.current .cache/spark/classes.jsa ## Install Spark in .venv, too: half a gigabyte; and Java if there is none
 
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries

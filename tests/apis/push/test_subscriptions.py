@@ -233,6 +233,8 @@ async def test_acknowledgements(root: Api) -> None:
         ({"credit": {"messages": 1}}, 3, "credit"),
         ({"number": 2**32}, 3, "subscription"),
         ({"filter": {"headers": [{"name": "x"}]}}, 3, "filter.headers[0]"),
+        # 128 characters, but 256 bytes.
+        ({"filter": {"key": "ä" * 128}}, 3, "filter.key"),
         ({"colour": "red"}, 3, None),
     ],
 )
