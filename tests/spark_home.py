@@ -96,7 +96,9 @@ def main() -> None:
         )
     # The JVM may write an archive file without its classes.
     if done.returncode != 0 or not _CLASSES.exists() or "][cds] Error" in done.stdout:
-        sys.exit(f"no archive of Spark's classes was made:\n{done.stdout[-4000:]}")
+        # A thousand classes that cannot be in an archive would hide the reason.
+        lines = [line for line in done.stdout.splitlines() if "][warning][cds]" not in line]
+        sys.exit("no archive of Spark's classes was made:\n" + "\n".join(lines[-60:]))
 
 
 if __name__ == "__main__":

@@ -84,9 +84,12 @@ def make_root(root: Path) -> None:
     if not root.exists():
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root), MIRROR]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    for name in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
-        if Path("/", name).exists():
-            shutil.copy(Path("/", name), root / name)
+    for name in ("etc/resolv.conf", "etc/hosts"):
+        shutil.copy(Path("/", name), root / name)
+    # Authorities that were added to this machine, by which it reaches registries.
+    added = "usr/local/share/ca-certificates"
+    shutil.copytree(Path("/", added), root / added, dirs_exist_ok=True)
+    subprocess.run(["chroot", str(root), "update-ca-certificates"], check=True, stdout=subprocess.DEVNULL)
     # Servers whose packages the tests install are not started: the network is that of this machine.
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n", encoding="ascii")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -149,13 +150,25 @@ def _parallel(workers: int) -> tuple[str, ...]:
 
 
 def _python(choice: Choice, name: str, marked: str) -> Suite:
-    workers = () if marked == "alone" else _parallel(WORKERS)
-    shows = (
-        "tests that measure the machine, one by one"
-        if marked == "alone"
-        else "packages, protocols, clients, connectors, faults"
+    if marked == "alone":
+        workers, files = (), _files_with_alone()
+        shows = "tests that measure the machine, one by one"
+    else:
+        workers, files = _parallel(WORKERS), ()
+        shows = "packages, protocols, clients, connectors, faults"
+    return Suite(name, shows, (_pytest(choice, *workers, "-m", marked, *files),), is_pytest=True)
+
+
+def _files_with_alone() -> tuple[str, ...]:
+    """Return the files that have the mark: collecting all others would take longer than some of their tests."""
+    listed = subprocess.run(
+        ["git", "grep", "--untracked", "--name-only", "--fixed-strings", "pytest.mark.alone", "--", "*/test_*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return Suite(name, shows, (_pytest(choice, *workers, "-m", marked),), is_pytest=True)
+    return tuple(listed.stdout.splitlines())
 
 
 def _spark(choice: Choice) -> list[Suite]:
@@ -171,6 +184,9 @@ def _spark(choice: Choice) -> list[Suite]:
 
 def _fallback(choice: Choice, name: str, marked: str) -> Suite:
     workers = () if marked == "alone" else _parallel(WORKERS)
-    command = _pytest(choice, *workers, "-m", marked, "--ignore", "tests/faults/metadata", *_FALLBACK)
+    files = _FALLBACK
+    if marked == "alone":
+        files = tuple(file for file in _files_with_alone() if file.startswith(_FALLBACK))
+    command = _pytest(choice, *workers, "-m", marked, "--ignore", "tests/faults/metadata", *files)
     shows = "tests whose result may differ on the driver for hosts without io_uring"
     return Suite(name, shows, (command,), environment={"HEADRACE_RUNTIME_DRIVER": "poll"}, is_pytest=True)
