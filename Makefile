@@ -298,7 +298,7 @@ soak: setup-spark ## Every long suite in turn, with new seeds, for MINUTES=60; c
 	@exec $(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: coverage
-coverage: ## Line and branch coverage of `make test`; run it in a clone of its own: .ci/coverage
+coverage: ## Line and branch coverage of both tiers of tests; run it in a clone of its own: .ci/coverage
 	@.ci/coverage
 
 .PHONY: test-changed

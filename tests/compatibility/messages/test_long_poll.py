@@ -14,7 +14,7 @@ from tests.compatibility.conftest import Connect
 from tests.compatibility.groups.member import NOTHING, Group
 from tests.compatibility.protocol import frames, long_poll
 from tests.compatibility.protocol.codes import ANNOUNCED_EXTENSIONS, Code, Status, Strategy
-from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
+from tests.compatibility.protocol.raw import RawConnection, Reply
 from tests.conftest import TWO_SHARDS
 from tests.server_process import ServerProcess
 
@@ -88,85 +88,6 @@ def test_what_is_there_is_answered_at_once(root: RawConnection, waiter: RawConne
     assert time.monotonic() - begin < 25
 
 
-def test_the_time_is_kept(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    """A wait ends at its timeout, not earlier and little later, with the messages present at that time."""
-    root.create_topic(stream)
-    for minimum_bytes, expected in [(1, []), (10_000, [b"little"])]:
-        if expected:
-            root.send(stream, "t", 0, *expected)
-        begin = time.monotonic()
-        long_poll.begin(waiter, long_poll.wait(stream, seconds=0.3, minimum_bytes=minimum_bytes))
-        assert long_poll.answer(waiter).payloads == expected
-        assert 0.3 <= time.monotonic() - begin < 15
-
-
-def test_the_minimum_is_waited_for(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    root.create_topic(stream)
-    long_poll.begin(waiter, long_poll.wait(stream, minimum_bytes=3 * (64 + 100), seconds=30))
-    for _ in range(2):
-        root.send(stream, "t", 0, bytes(100))
-    waiter.socket.settimeout(0.3)
-    with pytest.raises(TimeoutError):
-        waiter.receive()
-    waiter.socket.settimeout(20)
-    root.send(stream, "t", 0, bytes(100))
-    assert len(long_poll.answer(waiter).messages) == 3
-
-
-def test_many_wait_and_one_append_wakes_them(shared_server: ServerProcess, root: RawConnection, stream: str) -> None:
-    root.create_topic(stream)
-    with ExitStack() as stack:
-        connections = [stack.enter_context(RawConnection.as_root(shared_server.address)) for _ in range(50)]
-        for number, connection in enumerate(connections):
-            long_poll.begin(connection, long_poll.wait(stream, who=frames.consumer(1000 + number)))
-        time.sleep(0.1)
-        root.send(stream, "t", 0, b"for all")
-        for connection in connections:
-            assert long_poll.answer(connection).payloads == [b"for all"]
-
-
-def test_later_requests_are_answered_later(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    root.create_topic(stream)
-    long_poll.begin(waiter, long_poll.wait(stream))
-    waiter.send_frame(Code.PING)
-    time.sleep(0.1)
-    root.send(stream, "t", 0, b"first")
-    assert long_poll.answer(waiter).payloads == [b"first"]
-    assert waiter.receive() == Reply(Status.OK)
-
-
-def test_a_topic_that_goes_away_ends_the_wait(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    root.create_topic(stream)
-    long_poll.begin(waiter, long_poll.wait(stream, seconds=30))
-    time.sleep(0.05)
-    root.ok(Code.DELETE_STREAM, frames.ident(stream))
-    assert waiter.receive().status == Status.STREAM_NOT_FOUND
-    assert waiter.is_alive()
-
-
-def test_a_purge_does_not_end_the_wait(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    root.create_topic(stream)
-    root.send(stream, "t", 0, b"a", b"b")
-    long_poll.begin(waiter, long_poll.wait(stream))
-    assert long_poll.answer(waiter).offsets == [0, 1]
-    long_poll.begin(waiter, long_poll.wait(stream))
-    root.ok(Code.PURGE_STREAM, frames.ident(stream))
-    root.send(stream, "t", 0, b"c")
-    assert [(m.offset, m.payload) for m in long_poll.answer(waiter).messages] == [(0, b"c")]
-
-
-def test_a_closed_connection_takes_nothing_with_it(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    root.create_topic(stream)
-    client_id = waiter.ok(Code.GET_ME)[:4]
-    long_poll.begin(waiter, long_poll.wait(stream))
-    time.sleep(0.05)
-    waiter.close()
-    eventually("its end", lambda: root.ok(Code.GET_CLIENT, client_id) == b"")
-    root.send(stream, "t", 0, b"kept")
-    assert root.stored_offset(stream, "t", 0) is None
-    assert root.poll(stream, "t", 0, Strategy.NEXT).payloads == [b"kept"]
-
-
 def test_a_member_waits_for_everything_it_owns(group: Group) -> None:
     """A wait covers all owned partitions, and each message is delivered to one member."""
     one = group.join()
@@ -179,43 +100,6 @@ def test_a_member_waits_for_everything_it_owns(group: Group) -> None:
         assert (answer.partition, answer.payloads) == (partition, [b"%d" % partition])
     long_poll.begin(one.connection, long_poll.wait(group.stream, None, who=one.who, seconds=0.2))
     assert long_poll.answer(one.connection) == NOTHING
-
-
-def test_a_member_waits_for_what_it_is_given(group: Group) -> None:
-    """A new member owns no partition until others have released one; its wait notices the assignment."""
-    one = group.join()
-    long_poll.begin(one.connection, long_poll.wait(group.stream, None, who=one.who, seconds=30))
-    two = group.join()
-    long_poll.begin(two.connection, long_poll.wait(group.stream, None, who=two.who, seconds=30))
-    deadline = time.monotonic() + 20
-    while sorted(map(len, group.owned().values())) != [2, 2]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    for partitions, member in zip(group.owned().values(), (one, two), strict=True):
-        group.send(partitions[0], b"for its owner")
-        answer = long_poll.answer(member.connection)
-        assert (answer.partition, answer.payloads) == (partitions[0], [b"for its owner"])
-
-
-def test_a_member_that_loses_one_of_its_partitions_waits_on_for_the_others(group: Group) -> None:
-    """The wait continues without the partition that was assigned to another member."""
-    one = group.join()
-    assert group.owned() == {0: [0, 1, 2, 3]}
-    long_poll.begin(one.connection, long_poll.wait(group.stream, None, who=one.who, seconds=20))
-    two = group.join()
-    eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [2, 2])
-    kept, lost = group.owned().values()
-    for partition in lost:
-        group.send(partition, b"for the other")
-    long_poll.begin(two.connection, long_poll.wait(group.stream, None, who=two.who, seconds=20))
-    assert long_poll.answer(two.connection).payloads == [b"for the other"]
-    group.send(kept[-1], b"for the one")
-    answer = long_poll.answer(one.connection)
-    assert (answer.partition, answer.payloads) == (kept[-1], [b"for the one"])
-    # A wait by number for a lost partition returns nothing, as for a partition that the member never owned.
-    long_poll.begin(one.connection, long_poll.wait(group.stream, lost[-1], who=one.who, seconds=0.1))
-    assert long_poll.answer(one.connection).messages == ()
-    assert one.connection.is_alive()
 
 
 def test_two_members_share_every_message_once(group: Group) -> None:
@@ -270,25 +154,6 @@ def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) 
     (entry,) = long_poll.next_entries(waiter, 1)
     assert (entry.status, entry.partition) == (Status.STREAM_NOT_FOUND, 1)
     assert waiter.ok(Code.GET_ME)
-
-
-def test_a_storm_of_appends_is_logged_in_few_lines(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    """The watcher receives the last offset, and one that does not read causes no growing queue."""
-    root.create_topic(stream, partitions=4)
-    waiter.ok(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
-    batch = [frames.message(b"x")] * 10
-    for number in range(400):
-        root.send_frame(Code.SEND_MESSAGES, frames.send(stream, "t", frames.to_partition(number % 4), batch))
-    for _ in range(400):
-        assert root.receive().status == Status.OK
-    ends: dict[int, int] = {}
-    entries = 0
-    while ends != dict.fromkeys(range(4), 1000):
-        for entry in long_poll.entries(waiter.receive()):
-            assert entry.next_offset >= ends.get(entry.partition, 0)
-            ends[entry.partition] = entry.next_offset
-            entries += 1
-    assert entries <= 404
 
 
 def test_watching_needs_the_right_to_poll(root: RawConnection, shared_server: ServerProcess, stream: str) -> None:
