@@ -273,7 +273,7 @@ test-rest: ## The tests of test-all that are not part of make test; PART=1/3 for
 
 # What tests need beside `setup`: Spark, a browser, servers, a disk without power; and the tests of the crates, built.
 .PHONY: setup-test
-setup-test: setup-spark browser opensearch influxdb postgresql .venv/.lossy-disk-current
+setup-test: setup-spark browser curl opensearch influxdb postgresql .venv/.lossy-disk-current
 	$(STEP) "tests of the crates" -- bash -o pipefail -c \
 		'$(CARGO) test --manifest-path core/Cargo.toml --locked --no-run $(CRATES) 2>&1 | grep --line-buffered -v "^  Executable"'
 
@@ -320,6 +320,10 @@ PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
 # Exit status of pytest when ARGS selects no test; the selection may name tests of the other half.
 NO_TESTS := 5
 
+.PHONY: curl
+curl:
+	@command -v curl > /dev/null || .ci/debian curl
+
 .PHONY: opensearch
 opensearch: ## Fetch OpenSearch for the tests of its connectors if it is not there
 	@.ci/opensearch
@@ -334,7 +338,7 @@ postgresql: ## Install PostgreSQL for the tests of guides if there is none
 
 # Container tests have a target of their own.
 .PHONY: test-python
-test-python: setup browser opensearch influxdb postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
+test-python: setup browser curl opensearch influxdb postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
 	@$(PYTEST) --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(ARGS) || (($$? == $(NO_TESTS)))
 	@$(PYTEST) --ignore tests/containers -m alone $(ARGS) || (($$? == $(NO_TESTS)))
 

@@ -105,13 +105,15 @@ def mounted(root: Path) -> Iterator[None]:
     ).stdout.strip()
     with ExitStack() as stack:
         for source, target, options in (
+            # Java looks for the mount that a file is on.
+            (root, ".", "bind"),
             ("/proc", "proc", "bind"),
             ("/sys", "sys", "rbind"),
             ("/dev", "dev", "rbind"),
             (toolchain, "opt/rust", "bind,ro"),
         ):
             (root / target).mkdir(parents=True, exist_ok=True)
-            subprocess.run(["mount", "-o", options, source, str(root / target)], check=True)
+            subprocess.run(["mount", "-o", options, str(source), str(root / target)], check=True)
             subprocess.run(["mount", "--make-rslave", str(root / target)], check=False)
             stack.callback(subprocess.run, ["umount", "--recursive", "--lazy", str(root / target)], check=False)
         yield

@@ -98,5 +98,7 @@ def pack(directory: Path, archive: Path) -> None:
 def unpack(archive: Path, directory: Path) -> Path:
     """Unpack what was recorded; return the data directory."""
     with tarfile.open(archive) as packed:
-        packed.extractall(directory, filter="data")
+        # Python 3.11.3 and older have no filters.
+        packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        packed.extractall(directory)
     return directory / "data"
