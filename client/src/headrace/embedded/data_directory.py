@@ -3,7 +3,7 @@
 info.json             product and release that wrote the directory
 headrace.lock         held by the running server
 metadata/             the metadata replica
-streams/              the partitions
+streams/              the partitions; in `removed`, deleted ones whose files are not gone yet
 http/                 revoked tokens
 runtime/              state of the running server: current_config.toml; emptied at each start
 """

@@ -266,12 +266,12 @@ impl Host {
                 }
                 Effect::ReleaseFiles { namespace } => self.storage.release(namespace),
                 Effect::RemoveDirectory { namespace } => {
-                    let directory = self.storage.directory(namespace);
+                    let removal = self.storage.removal(namespace);
                     let token = Token::RemoveDirectory(namespace.packed()).encode();
                     self.driver.submit(
                         token,
                         Operation::Task(Box::new(move || {
-                            crate::storage::remove_directory(&directory)?;
+                            removal.run()?;
                             Ok(TaskOutput::nothing())
                         })),
                     );

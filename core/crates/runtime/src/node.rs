@@ -38,7 +38,7 @@ use crate::{
     metrics::traffic::TrafficReport,
     open_files::{OpenFilesLimit, raise_open_files_limit},
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
-    storage::{Storage, create_durably},
+    storage::{Storage, create_durably, finish_removals},
 };
 
 /// Maximum number of messages that wait for one shard.
@@ -228,10 +228,12 @@ impl Node {
             return Err(StartError::AlreadyStarted);
         }
         let selection = Selection::decide(self.driver)?;
-        create_durably(&self.config.data_path.join("streams")).map_err(|source| {
+        let unusable = |source| {
             let path = self.config.data_path.display().to_string();
             StartError::DataDirectory { path, source }
-        })?;
+        };
+        create_durably(&self.config.data_path.join("streams")).map_err(unusable)?;
+        finish_removals(&self.config.data_path, &self.events).map_err(unusable)?;
         let mut listeners = Vec::new();
         let proxies: Arc<[_]> = self.config.proxies.clone().into();
         let mut bind = |address: Option<SocketAddr>, framing| {

@@ -12,18 +12,12 @@ mod directory;
 mod errors;
 mod files;
 mod layout;
+mod removal;
 #[cfg(test)]
 mod tests;
 mod transfer;
 
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path, sync::Arc, time::Instant};
 
 use headrace_buffer::{BufferPool, Slice};
 use headrace_log::storage::{
@@ -39,7 +33,8 @@ use self::{
 };
 use crate::driver::{Driver, Operation, Outcome, Task, TaskOutput};
 
-pub use directory::{create_durably, remove_directory};
+pub use directory::create_durably;
+pub use removal::{Removal, finish_removals};
 
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;
@@ -144,9 +139,9 @@ impl Storage {
         token & TOKEN_BIT != 0
     }
 
-    /// Directory of a partition's files (LOG-13).
-    pub fn directory(&self, namespace: Namespace) -> PathBuf {
-        self.layout.directory(namespace)
+    /// Return the removal of a partition's directory (LOG-13), which may run on another thread.
+    pub fn removal(&self, namespace: Namespace) -> Removal {
+        self.layout.removal(namespace)
     }
 
     /// Execute an operation, or begin to. `answers` is called exactly once for it: before this returns, or in a later

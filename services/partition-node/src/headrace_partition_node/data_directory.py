@@ -3,7 +3,7 @@
 info.json             owner of the directory
 catalogue_version     the newest version of the catalog that was used
 headrace.lock         held by the running process
-streams/              the partitions
+streams/              the partitions; in `removed`, deleted ones whose files are not gone yet
 """
 
 from __future__ import annotations

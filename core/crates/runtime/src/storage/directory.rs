@@ -136,26 +136,6 @@ pub(super) fn remove(directory: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Remove a partition's directory with its contents, and the parent directories that become empty, up to the stream's.
-pub fn remove_directory(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    // `partitions`, the topic, `topics`, the stream; then `streams`, which stays.
-    for (level, above) in directory.ancestors().skip(1).enumerate() {
-        if level < 4 && fs::remove_dir(above).is_ok() {
-            continue;
-        }
-        match sync(above) {
-            // Removed in the meantime by another shard that found it empty.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => return result,
-        }
-    }
-    Ok(())
-}
-
 /// Sync an open file, then drop its cached pages from `position` on. The kernel keeps a large page whose start is not
 /// dropped, so the range begins at a multiple of the largest page there can be.
 pub(super) fn uncache(file: &OwnedFd, position: u64) -> io::Result<()> {
@@ -213,13 +193,13 @@ pub fn create_durably(directory: &Path) -> io::Result<()> {
     }
 }
 
-fn sync(directory: &Path) -> io::Result<()> {
+pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt, thread};
+    use std::os::unix::fs::PermissionsExt;
 
     use headrace_model::{Offset, StageId};
 
@@ -295,40 +275,5 @@ mod tests {
             690,
             "nothing is cut that is not kept"
         );
-    }
-
-    #[test]
-    fn what_is_empty_goes_with_the_last_partition() {
-        let root = tempfile::tempdir().unwrap();
-        let partitions = root.path().join("streams/1/topics/2/partitions");
-        prepare(&partitions.join("3")).unwrap();
-        prepare(&partitions.join("4")).unwrap();
-        fs::write(partitions.join("3/00000000000000000000.log"), b"x").unwrap();
-        remove_directory(&partitions.join("3")).unwrap();
-        remove_directory(&partitions.join("3")).unwrap();
-        assert!(partitions.join("4").exists() && !partitions.join("3").exists());
-        remove_directory(&partitions.join("4")).unwrap();
-        assert_eq!(
-            fs::read_dir(root.path().join("streams")).unwrap().count(),
-            0
-        );
-    }
-
-    #[test]
-    fn one_shard_may_make_what_another_removes() {
-        let root = tempfile::tempdir().unwrap();
-        let partitions = root.path().join("streams/1/topics/2/partitions");
-        thread::scope(|scope| {
-            for partition in ["3", "4"] {
-                let directory = partitions.join(partition);
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        prepare(&directory).unwrap();
-                        assert!(directory.exists());
-                        remove_directory(&directory).unwrap();
-                    }
-                });
-            }
-        });
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use headrace_log::storage::FileName;
 use headrace_model::Namespace;
 
+use super::removal::Removal;
+
 /// Paths below the data directory (LOG-13).
 pub(super) struct Layout {
     root: PathBuf,
@@ -23,6 +25,14 @@ impl Layout {
             namespace.topic(),
             namespace.partition()
         ))
+    }
+
+    /// Removal of a partition's directory.
+    pub(super) fn removal(&self, namespace: Namespace) -> Removal {
+        let (stream, topic, partition) =
+            (namespace.stream(), namespace.topic(), namespace.partition());
+        let name = format!("{stream}-{topic}-{partition}");
+        Removal::new(&self.root, self.directory(namespace), name)
     }
 
     /// Directory of a partition and the path of a file in it.

@@ -14,7 +14,7 @@ use headrace_log::storage::{
 use headrace_model::{Namespace, Offset, PartitionId, StreamId, TopicId};
 use tempfile::TempDir;
 
-use super::{Storage, remove_directory};
+use super::Storage;
 use crate::driver::{Driver, DriverChoice, Selection, Waker, Workers};
 
 const LOG: FileName = FileName::Log(Offset(0));
@@ -511,16 +511,15 @@ fn removes_a_deleted_partition(choice: DriverChoice) {
     }
     for id in [1, 1, 2] {
         disk.storage.release(partition(id));
-        let directory = disk.storage.directory(partition(id));
-        remove_directory(&directory).unwrap();
-        assert!(!directory.exists());
+        disk.storage.removal(partition(id)).run().unwrap();
     }
     assert_eq!(disk.storage.open_files(), 0);
+    let left = fs::read_dir(disk.root.path().join("streams")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(
-        fs::read_dir(disk.root.path().join("streams"))
-            .unwrap()
-            .count(),
-        0
+        left,
+        ["removed"],
+        "the streams' directories that became empty"
     );
 }
 

@@ -1,0 +1,216 @@
+//! Removal of whole partitions: their place becomes free at once, their contents go afterwards.
+//!
+//! A partition's directory is renamed before any file in it is removed. So a crash leaves all of a partition at its place
+//! or nothing, never logs without the manifest that says whose they are: the next topic may get the same number
+//! (LOG-14). What was renamed and is still there is removed after the next start.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use headrace_model::Level;
+
+use super::directory::{create_durably, sync};
+use crate::events::Events;
+
+/// Directory of what was renamed, among those of the streams, which may be a file system of their own.
+const REMOVED: &str = "streams/removed";
+
+/// Directory of a partition that is to be removed.
+pub struct Removal {
+    directory: PathBuf,
+    /// Directory that it is moved to.
+    removed: PathBuf,
+    /// Its name there, without the number that makes it unique.
+    name: String,
+}
+
+impl Removal {
+    pub(super) fn new(data: &Path, directory: PathBuf, name: String) -> Self {
+        let removed = data.join(REMOVED);
+        Self {
+            directory,
+            removed,
+            name,
+        }
+    }
+
+    /// Remove the directory with its contents, and the parent directories that become empty, up to the stream's.
+    pub fn run(&self) -> io::Result<()> {
+        if let Some(moved) = self.move_away()? {
+            remove_all(&moved)?;
+        }
+        self.remove_empty_parents()
+    }
+
+    /// Rename the directory durably; None if it does not exist.
+    fn move_away(&self) -> io::Result<Option<PathBuf>> {
+        create_durably(&self.removed)?;
+        let mut number = 0_u32;
+        loop {
+            let moved = self.removed.join(format!("{}.{number}", self.name));
+            match fs::rename(&self.directory, &moved) {
+                Ok(()) => {
+                    sync(&self.removed)?;
+                    if let Some(place) = self.directory.parent() {
+                        sync_unless_removed(place)?;
+                    }
+                    return Ok(Some(moved));
+                }
+                // An earlier partition with this number is not removed yet.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => number += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn remove_empty_parents(&self) -> io::Result<()> {
+        // `partitions`, the topic, `topics`, the stream; then `streams`, which stays.
+        for (level, above) in self.directory.ancestors().skip(1).enumerate() {
+            if level < 4 && fs::remove_dir(above).is_ok() {
+                continue;
+            }
+            return sync_unless_removed(above);
+        }
+        Ok(())
+    }
+}
+
+/// Sync a directory, which another shard may have removed meanwhile because it was empty.
+fn sync_unless_removed(directory: &Path) -> io::Result<()> {
+    match sync(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Return the directories whose removal an earlier process has not finished.
+fn unfinished(data: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(data.join(REMOVED)) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Remove what an earlier process has not finished removing, on a thread of its own. If this process ends before that is
+/// done, the next one goes on.
+pub fn finish_removals(data: &Path, events: &Events) -> io::Result<()> {
+    let directories = unfinished(data)?;
+    if directories.is_empty() {
+        return Ok(());
+    }
+    let count = directories.len();
+    events.push(
+        Level::Info,
+        format!("removing {count} deleted partitions that an earlier process has not removed"),
+    );
+    let reports = events.clone();
+    let remove = move || {
+        for directory in directories {
+            if let Err(error) = remove_all(&directory) {
+                let directory = directory.display();
+                let message =
+                    format!("{directory}, a deleted partition, cannot be removed: {error}");
+                reports.push(Level::Warning, message);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("removal".to_owned());
+    if let Err(error) = thread.spawn(remove) {
+        let message = format!("deleted partitions stay on disk until the next start: {error}");
+        events.push(Level::Warning, message);
+    }
+    Ok(())
+}
+
+fn remove_all(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{super::directory::prepare, *};
+
+    fn removal(data: &Path, partition: u32) -> Removal {
+        let directory = data.join(format!("streams/1/topics/2/partitions/{partition}"));
+        Removal::new(data, directory, format!("1-2-{partition}"))
+    }
+
+    fn written(removal: &Removal) {
+        prepare(&removal.directory).unwrap();
+        fs::write(removal.directory.join("00000000000000000000.log"), b"x").unwrap();
+    }
+
+    #[test]
+    fn what_is_empty_goes_with_the_last_partition() {
+        let root = tempfile::tempdir().unwrap();
+        let [third, fourth] = [3, 4].map(|partition| removal(root.path(), partition));
+        written(&third);
+        prepare(&fourth.directory).unwrap();
+        third.run().unwrap();
+        third.run().unwrap();
+        assert!(fourth.directory.exists() && !third.directory.exists());
+        fourth.run().unwrap();
+        assert!(!root.path().join("streams/1").exists());
+        assert!(unfinished(root.path()).unwrap().is_empty());
+    }
+
+    /// A process that is killed has moved the directory and removed a part of it, or nothing.
+    #[test]
+    fn a_place_is_free_before_its_files_go() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(unfinished(root.path()).unwrap().is_empty());
+        let removal = removal(root.path(), 3);
+        let mut moved = Vec::new();
+        for _ in 0..2 {
+            written(&removal);
+            moved.push(removal.move_away().unwrap().unwrap());
+            assert!(!removal.directory.exists());
+        }
+        assert!(
+            moved
+                .iter()
+                .all(|directory| directory.join("00000000000000000000.log").exists())
+        );
+        let mut found = unfinished(root.path()).unwrap();
+        found.sort();
+        assert_eq!(found, moved);
+        // The next partition with this number is removed while those before it are still there.
+        written(&removal);
+        removal.run().unwrap();
+        let events = Events::default();
+        finish_removals(root.path(), &events).unwrap();
+        assert_eq!(events.take().len(), 1);
+        let patience = Instant::now() + Duration::from_secs(30);
+        while !unfinished(root.path()).unwrap().is_empty() {
+            assert!(Instant::now() < patience);
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn one_shard_may_make_what_another_removes() {
+        let root = tempfile::tempdir().unwrap();
+        thread::scope(|scope| {
+            for partition in [3, 4] {
+                let removal = removal(root.path(), partition);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        prepare(&removal.directory).unwrap();
+                        assert!(removal.directory.exists());
+                        removal.run().unwrap();
+                    }
+                });
+            }
+        });
+    }
+}
