@@ -1,4 +1,4 @@
-"""CON-40: every plugin that comes with Headrace keeps the rules of the contract, with real parts."""
+"""CON-40, CON-12: every plugin that comes with Headrace keeps the rules of the contract, with real parts."""
 
 from __future__ import annotations
 

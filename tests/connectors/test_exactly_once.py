@@ -1,4 +1,4 @@
-"""CON-15: sinks that store offsets with their data: whatever stops in between, each message is there once."""
+"""CON-17: sinks that store offsets with their data: whatever stops in between, each message is there once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CON-14: sinks in whole pipelines: a server, connectors, and what they write."""
+"""CON-16: sinks in whole pipelines: a server, connectors, and what they write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A login, an inspection of a running server, and an enforced logout (the console, GW-5, USE-6)."""
+"""A login, an inspection of a running server, and an enforced logout (USE-5, GW-5, USE-6)."""
 
 from __future__ import annotations
 

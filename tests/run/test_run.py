@@ -1,4 +1,4 @@
-"""The program behind `make test`, on small suites of its own."""
+"""The program behind `make test`, on small suites of its own (USE-11)."""
 
 from __future__ import annotations
 

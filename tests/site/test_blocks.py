@@ -1,4 +1,4 @@
-"""The code in tutorials and how-to guides works: the blocks of a page run in order, in one shell, against a server."""
+"""USE-8: tutorials and how-to guides work. The blocks of a page run in order, in one shell, against a server."""
 
 from __future__ import annotations
 

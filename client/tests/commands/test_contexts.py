@@ -1,4 +1,4 @@
-"""Contexts: named servers with their credentials."""
+"""Contexts: named servers with their credentials (USE-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tour, typed in a shell on a terminal: questions, completion, progress, colours."""
+"""The tour, typed in a shell on a terminal: questions, completion, progress, colours (USE-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of a consumer are tables for every library with Arrow's C interface, without another copy (USE-11)."""
+"""Batches of a consumer are tables for every library with Arrow's C interface, without another copy (USE-13)."""
 
 import gc
 from collections.abc import Callable, Iterator

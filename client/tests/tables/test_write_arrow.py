@@ -1,4 +1,4 @@
-"""Tables of Arrow libraries as messages: a scan of what was written gives the rows that were written (USE-11)."""
+"""Tables of Arrow libraries as messages: a scan of what was written gives the rows that were written (USE-13)."""
 
 import asyncio
 import json

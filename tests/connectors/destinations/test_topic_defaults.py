@@ -1,4 +1,4 @@
-"""CON-80: topics are created with the defaults of their entries, at the start and at their first record."""
+"""CON-80, CON-13: topics are created with the defaults of their entries, at the start and at their first record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several batches in flight: killed at any step, no record is lost, and the order of a topic is that of its source."""
+"""CON-13: several batches in flight. Whatever is killed, no record is lost, and a topic has the order of its source."""
 
 from __future__ import annotations
 

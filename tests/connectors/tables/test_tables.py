@@ -1,4 +1,4 @@
-"""CON-81: each message is in one of several tables, and once, whatever is killed.
+"""CON-81, CON-13: each message is in one of several tables, and once, whatever is killed.
 
 Stops before each file and each commit are in the tests of the sinks.
 """

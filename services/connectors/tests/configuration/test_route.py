@@ -1,4 +1,4 @@
-"""The transform `route` while its mapping changes."""
+"""The transform `route` while its mapping changes (CON-13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of small batches are gathered for each topic, and each batch learns about its own."""
+"""Messages of small batches are gathered for each topic, and each batch learns about its own (CON-13)."""
 
 from __future__ import annotations
 

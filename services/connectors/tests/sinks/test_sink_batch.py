@@ -1,4 +1,4 @@
-"""CON-14: messages of a batch that are invalid are rejected alone, and the others are written in their order."""
+"""CON-16: messages of a batch that are invalid are rejected alone, and the others are written in their order."""
 
 from __future__ import annotations
 

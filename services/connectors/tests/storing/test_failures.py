@@ -1,4 +1,4 @@
-"""Classes of failures, and what follows from each in a source and in the admission of its destinations."""
+"""Classes of failures, and what follows from each in a source and in the admission of its destinations (CON-13)."""
 
 from __future__ import annotations
 
