@@ -13,7 +13,7 @@ use std::{
 
 use headrace_buffer::{BufferPool, PoolStatistics};
 use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
-use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
+use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
@@ -36,15 +36,13 @@ use crate::{
     metrics::gauges::ShardGauges,
     metrics::report::{NodeReport, memory_by_purpose},
     metrics::traffic::TrafficReport,
-    open_files::{OpenFilesLimit, raise_open_files_limit},
+    open_files::Division,
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
     storage::{Storage, create_durably, finish_removals},
 };
 
 /// Maximum number of messages that wait for one shard.
 const MAILBOX_CAPACITY: usize = 4096;
-/// Descriptors reserved for other purposes than connections: files, rings, standard streams.
-const DESCRIPTORS_RESERVED: u64 = 4096;
 
 /// Time to write, sync and close the partitions, after the time that clients had for their last answers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -255,7 +253,6 @@ impl Node {
             tcp: bind(self.config.tcp_address, Framing::Plain)?,
             websocket: bind(self.config.websocket_address, Framing::WebSocket)?,
         };
-        self.raise_descriptor_limit();
         // Only performance suffers if it fails.
         keep_freed_memory();
         running.shards = self.start_shards(&selection, bound)?;
@@ -279,28 +276,6 @@ impl Node {
         })
     }
 
-    fn raise_descriptor_limit(&self) {
-        match raise_open_files_limit() {
-            Ok(OpenFilesLimit {
-                now: Some(limit), ..
-            }) if limit < self.config.connections_max as u64 + DESCRIPTORS_RESERVED => {
-                let message = format!(
-                    "the limit of open files is {limit}: fewer than the {} connections that the settings allow \
-                     will fit; raise the hard limit (ulimit -Hn)",
-                    self.config.connections_max
-                );
-                self.events.push(Level::Warning, message);
-            }
-            Ok(_) => {}
-            Err(error) => {
-                self.events.push(
-                    Level::Warning,
-                    format!("the limit of open files stays: {error}"),
-                );
-            }
-        }
-    }
-
     fn start_shards(
         &self,
         selection: &Selection,
@@ -310,6 +285,8 @@ impl Node {
         let count = u16::try_from(cpus.len()).ok().and_then(NonZeroU16::new);
         let shards =
             count.ok_or_else(|| invalid("cpu_allocation")(&"there must be 1 to 65535 shards"))?;
+        let open_files =
+            Division::of_raised_limit(shards, self.config.connections_max, &self.events);
         let workers = Workers::new(Workers::threads_by_default());
         let mut senders = Vec::new();
         let mut receivers = Vec::new();
@@ -325,7 +302,7 @@ impl Node {
         let mut handles: Vec<ShardHandle> = Vec::new();
         for (index, (receiver, waker)) in (0..).zip(receivers) {
             let parts = ThreadParts {
-                config: Arc::new(self.shard_config(ShardId(index), shards, bound)),
+                config: Arc::new(self.shard_config(ShardId(index), shards, bound, open_files)),
                 catalog: lock(&self.catalog).reader(),
                 clients: self.clients.clone(),
                 memory: self.memory.clone(),
@@ -343,7 +320,8 @@ impl Node {
                 gauges: Arc::new(ShardGauges::starting()),
                 selection: selection.clone(),
                 workers: workers.clone(),
-                storage: Storage::new(&self.config.data_path, self.memory.pool().clone()),
+                storage: Storage::new(&self.config.data_path, self.memory.pool().clone())
+                    .with_handles_max(open_files.handles),
                 cpu: cpus[usize::from(index)],
             };
             let handle = ShardHandle {
@@ -366,7 +344,13 @@ impl Node {
         Ok(handles)
     }
 
-    fn shard_config(&self, shard: ShardId, shards: NonZeroU16, bound: Bound) -> ShardConfig {
+    fn shard_config(
+        &self,
+        shard: ShardId,
+        shards: NonZeroU16,
+        bound: Bound,
+        open_files: Division,
+    ) -> ShardConfig {
         let config = &self.config;
         let tcp_address = config.tcp_advertised_address.or(bound.tcp);
         ShardConfig {
@@ -377,7 +361,7 @@ impl Node {
             ticket_key: config.ticket_key(),
             ticket_seconds_max: config.ticket_lifetime_micros_max / 1_000_000,
             partition: self.partition.clone(),
-            connections_max: config.connections_max.div_ceil(usize::from(shards.get())),
+            connections_max: open_files.connections,
             send_payload_bytes_max: self.send_payload_bytes_max(),
             websocket: WebSocketConfig {
                 limits: Limits {

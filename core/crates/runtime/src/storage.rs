@@ -17,7 +17,14 @@ mod removal;
 mod tests;
 mod transfer;
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+    sync::Arc,
+    time::Instant,
+};
 
 use headrace_buffer::{BufferPool, Slice};
 use headrace_log::storage::{
@@ -31,7 +38,10 @@ use self::{
     layout::Layout,
     transfer::UNSYNCED_BYTES_MAX,
 };
-use crate::driver::{Driver, Operation, Outcome, Task, TaskOutput};
+use crate::{
+    driver::{Driver, Operation, Outcome, Task, TaskOutput},
+    open_files::HANDLES_MAX,
+};
 
 pub use directory::create_durably;
 pub use removal::{Removal, finish_removals};
@@ -39,13 +49,13 @@ pub use removal::{Removal, finish_removals};
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;
 
-/// Maximum number of files that a shard keeps open.
-const HANDLES_MAX: usize = 1024;
 /// Executor of one shard's storage operations.
 pub struct Storage {
     layout: Layout,
     pool: BufferPool,
     files: Files,
+    /// Files to open as soon as there are handles for them.
+    to_open: VecDeque<ToOpen>,
     jobs: BTreeMap<u64, Job>,
     next_token: u64,
     unsynced_bytes_max: u64,
@@ -88,6 +98,12 @@ enum Job {
     Advice(Request),
 }
 
+/// A file to open: one that exists, or a new one.
+enum ToOpen {
+    Existing(Namespace, FileName),
+    New(Request, FileName),
+}
+
 #[derive(Clone, Copy)]
 struct Request {
     namespace: Namespace,
@@ -104,6 +120,7 @@ impl Storage {
             layout: Layout::new(data_path.to_owned()),
             pool,
             files: Files::new(HANDLES_MAX),
+            to_open: VecDeque::new(),
             jobs: BTreeMap::new(),
             next_token: TOKEN_BIT,
             unsynced_bytes_max: UNSYNCED_BYTES_MAX,
@@ -115,7 +132,7 @@ impl Storage {
         }
     }
 
-    /// Set the maximum number of open files; more are open only while operations use them.
+    /// Set the maximum number of open files. Operations on others wait until one is idle.
     #[must_use]
     pub fn with_handles_max(self, handles_max: usize) -> Self {
         Self {
@@ -163,9 +180,8 @@ impl Storage {
             }
             StorageOperation::Create { file } => {
                 self.files.close(namespace, file);
-                let (directory, path) = self.layout.file(namespace, file);
-                let work = move || directory::create(&directory, &path).map(TaskOutput::new);
-                self.task(driver, Job::Create(request, file), Box::new(work));
+                self.to_open.push_back(ToOpen::New(request, file));
+                self.open_files_that_wait(driver);
             }
             StorageOperation::Replace { file, contents } => {
                 let (directory, path) = self.layout.file(namespace, file);
@@ -213,8 +229,21 @@ impl Storage {
         let Some(job) = self.jobs.remove(&token) else {
             return;
         };
+        self.job_done(job, outcome, driver, &mut answers);
+        // A file may have become idle.
+        self.open_files_that_wait(driver);
+    }
+
+    fn job_done(
+        &mut self,
+        job: Job,
+        outcome: Outcome,
+        driver: &mut dyn Driver,
+        mut answers: Answers<'_>,
+    ) {
         let (request, result) = match (job, outcome) {
             (Job::Open(namespace, file), Outcome::Task(result)) => {
+                self.files.give_back();
                 match result {
                     Ok(output) => self.keep(driver, namespace, file, output.take(), &mut answers),
                     Err(error) => self.not_opened(namespace, file, &error, &mut answers),
@@ -226,6 +255,7 @@ impl Storage {
                 (request, listed.map_err(|error| to_storage_error(&error)))
             }
             (Job::Create(request, file), Outcome::Task(result)) => {
+                self.files.give_back();
                 let created = result.map(|output| {
                     self.keep(driver, request.namespace, file, output.take(), &mut answers);
                 });
@@ -303,9 +333,28 @@ impl Storage {
             Found::Closed => {
                 self.files
                     .opening(request.namespace, name, (request.id, operation));
-                let (_, path) = self.layout.file(request.namespace, name);
-                let work = move || directory::open(&path).map(TaskOutput::new);
-                self.task(driver, Job::Open(request.namespace, name), Box::new(work));
+                let to_open = ToOpen::Existing(request.namespace, name);
+                self.to_open.push_back(to_open);
+                self.open_files_that_wait(driver);
+            }
+        }
+    }
+
+    /// Begin to open the next files, as far as there are handles.
+    fn open_files_that_wait(&mut self, driver: &mut dyn Driver) {
+        while !self.to_open.is_empty() && self.files.reserve() {
+            match self.to_open.pop_front() {
+                Some(ToOpen::Existing(namespace, name)) => {
+                    let (_, path) = self.layout.file(namespace, name);
+                    let work = move || directory::open(&path).map(TaskOutput::new);
+                    self.task(driver, Job::Open(namespace, name), Box::new(work));
+                }
+                Some(ToOpen::New(request, name)) => {
+                    let (directory, path) = self.layout.file(request.namespace, name);
+                    let work = move || directory::create(&directory, &path).map(TaskOutput::new);
+                    self.task(driver, Job::Create(request, name), Box::new(work));
+                }
+                None => unreachable!("one waits"),
             }
         }
     }
@@ -333,6 +382,10 @@ impl Storage {
         error: &io::Error,
         answers: Answers<'_>,
     ) {
+        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+            // The operations are repeated, and others of this process need descriptors as well.
+            self.files.close_idle();
+        }
         for (id, operation) in self.files.not_opened(namespace, name) {
             let result = match operation {
                 StorageOperation::Allocate { .. } => Ok(StorageOutcome::Done),

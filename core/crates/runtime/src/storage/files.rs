@@ -8,10 +8,12 @@ use headrace_model::{Namespace, Offset};
 /// An operation that waits for its file, with its id.
 pub(super) type Waiting = (u64, StorageOperation);
 
-/// Open files; the least recently used ones are closed when there are too many.
+/// Open files; the least recently used ones are closed to make room for others.
 pub(super) struct Files {
     entries: BTreeMap<(Namespace, FileName), Entry>,
     open: usize,
+    /// Number of handles that are reserved for files that are being opened.
+    reserved: usize,
     handles_max: usize,
     clock: u64,
     unsynced_bytes: u64,
@@ -38,6 +40,7 @@ impl Files {
         Self {
             entries: BTreeMap::new(),
             open: 0,
+            reserved: 0,
             handles_max,
             clock: 0,
             unsynced_bytes: 0,
@@ -80,7 +83,32 @@ impl Files {
         }
     }
 
-    /// Keep an open file, and close others if there are too many. Returns the operations that waited for it.
+    /// Reserve a handle for a file that is to be opened, for which an idle file may be closed. Returns false if all are
+    /// in use: one becomes idle with the end of an operation.
+    pub(super) fn reserve(&mut self) -> bool {
+        while self.open + self.reserved >= self.handles_max {
+            let Some((namespace, name)) = self.least_recently_used() else {
+                return false;
+            };
+            self.close(namespace, name);
+        }
+        self.reserved += 1;
+        true
+    }
+
+    /// Give a reserved handle back: its file is open now, or was not opened.
+    pub(super) fn give_back(&mut self) {
+        self.reserved -= 1;
+    }
+
+    /// Close all files that no operation uses, as the process has no descriptor left.
+    pub(super) fn close_idle(&mut self) {
+        while let Some((namespace, name)) = self.least_recently_used() {
+            self.close(namespace, name);
+        }
+    }
+
+    /// Keep an open file. Returns the operations that waited for it.
     pub(super) fn insert(
         &mut self,
         namespace: Namespace,
@@ -97,12 +125,6 @@ impl Files {
         };
         self.entries.insert((namespace, name), entry);
         self.open += 1;
-        while self.open > self.handles_max {
-            let Some((namespace, name)) = self.least_recently_used() else {
-                break;
-            };
-            self.close(namespace, name);
-        }
         waiting
     }
 
@@ -205,11 +227,16 @@ mod tests {
     fn the_least_recently_used_file_that_is_idle_is_closed() {
         let mut files = Files::new(3);
         let busy = file();
-        files.insert(namespace(0), FileName::Offsets, Arc::clone(&busy));
-        files.insert(namespace(1), FileName::Offsets, file());
-        files.insert(namespace(2), FileName::Offsets, file());
+        let open = |files: &mut Files, partition, file| {
+            assert!(files.reserve());
+            files.insert(namespace(partition), FileName::Offsets, file);
+            files.give_back();
+        };
+        open(&mut files, 0, Arc::clone(&busy));
+        open(&mut files, 1, file());
+        open(&mut files, 2, file());
         assert!(is_open(&mut files, 1, FileName::Offsets));
-        files.insert(namespace(3), FileName::Offsets, file());
+        open(&mut files, 3, file());
         assert_eq!(files.open(), 3);
         assert!(!is_open(&mut files, 2, FileName::Offsets));
         assert!(
@@ -217,6 +244,25 @@ mod tests {
             "an operation uses it"
         );
         assert!(is_open(&mut files, 1, FileName::Offsets));
+    }
+
+    #[test]
+    fn no_handle_is_reserved_while_all_are_in_use() {
+        let mut files = Files::new(2);
+        let busy = file();
+        assert!(files.reserve());
+        files.insert(namespace(0), FileName::Offsets, Arc::clone(&busy));
+        files.give_back();
+        assert!(files.reserve());
+        assert!(!files.reserve());
+        files.give_back();
+        assert!(files.reserve());
+        drop(busy);
+        assert!(files.reserve());
+        assert_eq!(files.open(), 0);
+        files.insert(namespace(1), FileName::Offsets, file());
+        files.close_idle();
+        assert_eq!(files.open(), 0);
     }
 
     #[test]
