@@ -550,7 +550,7 @@ impl Host {
 
     fn tick(&mut self) {
         let now = self.now();
-        self.shard.set_clock_lead(self.state.clock.lead_micros());
+        self.shard.set_clock(self.state.clock.state());
         self.shard.tick(now, &mut self.state.effects);
         self.accept_again(now);
         let giving_back = self.giving_back.as_mut();

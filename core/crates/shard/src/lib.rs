@@ -39,5 +39,5 @@ pub use routing::links::LinksConfig;
 pub use sessions::arrival::{Arrival, Framing};
 pub use sessions::proxy;
 pub use sessions::registry::{Client, ClientRegistry};
-pub use shard::Shard;
+pub use shard::{ClockState, Shard};
 pub use tracer::{Key, PartitionTrace, RequestTrace, TraceRecord, Tracer};

@@ -16,6 +16,15 @@ use crate::{
     tracer::Tracer,
 };
 
+/// Relation of a shard's time, which never goes back, to the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClockState {
+    /// Microseconds by which the shard's time is ahead of the wall clock, which was set back.
+    pub lead_micros: u64,
+    /// Microseconds of steps forward of the wall clock that may be mistakes: nothing is deleted because of them.
+    pub doubted_micros: u64,
+}
+
 /// State of one shard. Feed it with [`Shard::step`] and call [`Shard::end_of_turn`] afterwards.
 pub struct Shard {
     pub(crate) config: Arc<ShardConfig>,
@@ -26,8 +35,7 @@ pub struct Shard {
     pub(crate) memory: MemoryUse,
     pub(crate) meter: Arc<Meter>,
     pub(crate) now: Timestamp,
-    /// Microseconds by which `now` is ahead of the wall clock.
-    clock_lead_micros: u64,
+    clock: ClockState,
     /// Random source of ticket ids; nothing else may depend on it.
     pub(crate) random: fastrand::Rng,
 }
@@ -53,7 +61,7 @@ impl Shard {
             config,
             catalog,
             now: Timestamp(0),
-            clock_lead_micros: 0,
+            clock: ClockState::default(),
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -73,15 +81,20 @@ impl Shard {
         self.meter.set_now(now);
     }
 
-    /// Set the microseconds by which the time that this shard is given is ahead of the wall clock, which was set back.
-    pub fn set_clock_lead(&mut self, micros: u64) {
-        self.clock_lead_micros = micros;
+    /// Set the relation of the time that this shard is given to the wall clock.
+    pub fn set_clock(&mut self, clock: ClockState) {
+        self.clock = clock;
     }
 
     /// Time of the wall clock. Moments that others have chosen, as the expiry of a ticket or a login, are compared with
     /// this time; everything else is with `now`, which never goes back.
     pub(crate) fn wall(&self) -> Timestamp {
-        Timestamp(self.now.0.saturating_sub(self.clock_lead_micros))
+        Timestamp(self.now.0.saturating_sub(self.clock.lead_micros))
+    }
+
+    /// Time by which messages are old enough to be deleted: the wall clock, without steps forward that are doubted.
+    fn trusted(&self) -> Timestamp {
+        Timestamp(self.wall().0.saturating_sub(self.clock.doubted_micros))
     }
 
     /// Process one input. Effects are pushed in the order in which the host must start them.
@@ -175,8 +188,10 @@ impl Shard {
         self.end_expired_sessions(effects);
         self.end_unwanted(effects);
         self.report_stale_members(effects);
+        let trusted = self.trusted();
         let catalog = self.catalog.load();
-        self.partitions.tick_retention(catalog, now, effects);
+        self.partitions
+            .tick_retention(catalog, now, trusted, effects);
         self.tick_heartbeats(effects);
     }
 

@@ -30,6 +30,7 @@ impl Partitions {
         &mut self,
         catalog: &Catalog,
         now: Timestamp,
+        trusted: Timestamp,
         effects: &mut Vec<Effect>,
     ) -> u64 {
         let mut pause = u64::MAX;
@@ -41,7 +42,7 @@ impl Partitions {
             if !is_bounded {
                 continue;
             }
-            self.apply_retention(catalog, topic, now, effects);
+            self.apply_retention(catalog, topic, now, trusted, effects);
             if topic.is_limited() && !self.limit(catalog, topic, now, effects) {
                 pause = LOOK_AGAIN_MICROS;
             }
@@ -55,14 +56,15 @@ impl Partitions {
         catalog: &Catalog,
         topic: &Topic,
         now: Timestamp,
+        trusted: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
         let (mut expired_before, mut roll_before) = (Timestamp(0), Timestamp(0));
         if topic.expires() {
             let age = topic.message_expiry_micros;
             let roll_age = (age / ROLL_PART).max(ROLL_MICROS_MIN);
-            expired_before = Timestamp(now.0.saturating_sub(age));
-            roll_before = Timestamp(now.0.saturating_sub(roll_age));
+            expired_before = Timestamp(trusted.0.saturating_sub(age));
+            roll_before = Timestamp(trusted.0.saturating_sub(roll_age));
         }
         let roll_bytes = if topic.is_limited() {
             let parts = ROLL_PART * u64::from(topic.partitions_count()).max(1);

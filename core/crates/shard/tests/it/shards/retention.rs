@@ -1,5 +1,6 @@
 //! LOG-6: the cleaner enforces the retention of topics, across all partitions and shards.
 
+use headrace_shard::ClockState;
 use headrace_wire::{
     Command, Identifier, PartitionState, PollingStrategy, Status,
     command::{PollMessages, StoreConsumerOffset, TopicPath, WaitMessages},
@@ -58,6 +59,32 @@ fn old_messages_go() {
     let removed = world.statistics();
     assert_eq!(removed[2].removed_bytes(), 4000);
     assert_eq!(removed[2].removed_segments(), 2);
+}
+
+/// A clock that is days ahead for a moment deletes nothing, neither then nor while the shards' time is ahead of it.
+#[test]
+fn a_clock_that_is_ahead_makes_nothing_old() {
+    const AHEAD: u64 = 8 * 24 * 60 * MINUTE;
+    let mut world = World::new().with_topic(1);
+    let link = world.login(0);
+    world.bound_topic(20 * MINUTE, u64::MAX);
+    fill(&mut world, link, 0, 3);
+    world.set_clock(ClockState {
+        doubted_micros: AHEAD,
+        ..ClockState::default()
+    });
+    world.pass(AHEAD);
+    pass_minutes(&mut world, 3);
+    assert_eq!(first_offsets(&world), [0]);
+    world.set_clock(ClockState {
+        lead_micros: AHEAD,
+        ..ClockState::default()
+    });
+    pass_minutes(&mut world, 3);
+    assert_eq!(first_offsets(&world), [0]);
+    world.set_clock(ClockState::default());
+    pass_minutes(&mut world, 2);
+    assert_eq!(first_offsets(&world), [3]);
 }
 
 fn read(

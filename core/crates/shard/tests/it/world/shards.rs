@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headrace_model::{Namespace, PartitionStatistics};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
-use headrace_shard::{Meter, Shard};
+use headrace_shard::{ClockState, Meter, Shard};
 
 use super::{GATEWAY, Process, World};
 
@@ -74,10 +74,10 @@ impl World {
         })]);
     }
 
-    /// Let the time of the shards be ahead of the wall clock.
-    pub fn set_clock_lead(&mut self, micros: u64) {
+    /// Set the relation of the shards' time to the wall clock.
+    pub fn set_clock(&mut self, clock: ClockState) {
         for shard in &mut self.processes[GATEWAY].shards {
-            shard.set_clock_lead(micros);
+            shard.set_clock(clock);
         }
     }
 

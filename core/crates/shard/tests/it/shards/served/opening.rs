@@ -3,7 +3,7 @@
 use headrace_link::{ToGateway, VERSION};
 use headrace_model::NodeId;
 use headrace_partition::Response;
-use headrace_shard::Hosting;
+use headrace_shard::{ClockState, Hosting};
 use headrace_ticket::{Access, Scope};
 use headrace_wire::{Command, Status, command::OpenLink};
 
@@ -123,7 +123,10 @@ fn a_clock_that_was_set_back_refuses_no_tickets() {
     let good = ticket(&world, Scope::Cluster);
     world.pass(60_000_000);
     assert_eq!(refused(&mut world, request(&good)), Status::INVALID_TICKET);
-    world.set_clock_lead(60_000_000);
+    world.set_clock(ClockState {
+        lead_micros: 60_000_000,
+        ..ClockState::default()
+    });
     let link = world.connect(0);
     world.request(link, &Command::OpenLink(request(&good)));
     assert!(!world.is_closed(link));
