@@ -61,7 +61,7 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
         if not (path / _INFO).exists():
             _write_info(path)
         shutil.rmtree(path / _RUNTIME, ignore_errors=True)
-        (path / _RUNTIME).mkdir()
+        make_directory(path / _RUNTIME)
         yield path
 
 

@@ -18,7 +18,7 @@ use headrace_log::storage::FileName;
 use rustix::fs::{Advice, FallocateFlags};
 
 /// Mode of files: the owner writes, the group reads if it can enter the directories, which are the owner's alone.
-const FILE_MODE: u32 = 0o640;
+const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 /// Suffix of files that are written beside the ones they replace.
 const TEMPORARY: &str = "tmp";
