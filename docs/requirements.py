@@ -44,7 +44,7 @@ class Group(TypedDict):
     title: str
     requirements: dict[str, str]
     unmet: NotRequired[dict[str, str]]
-    """What is missing, by requirement."""
+    """Missing parts, by requirement."""
 
 
 Shown = dict[str, dict[Path, set[str]]]

@@ -23,7 +23,7 @@ pub struct Removal {
     directory: PathBuf,
     /// Directory that it is moved to.
     removed: PathBuf,
-    /// Its name there, without the number that makes it unique.
+    /// Name there, without the number that makes it unique.
     name: String,
 }
 
@@ -190,9 +190,9 @@ mod tests {
         let events = Events::default();
         finish_removals(root.path(), &events).unwrap();
         assert_eq!(events.take().len(), 1);
-        let patience = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while !unfinished(root.path()).unwrap().is_empty() {
-            assert!(Instant::now() < patience);
+            assert!(Instant::now() < deadline);
             thread::yield_now();
         }
     }
