@@ -234,6 +234,7 @@ on_both_drivers!(
     reads_warm_and_cold,
     drops_what_is_cached,
     handles_are_bounded,
+    operations_wait_for_a_handle,
     writes_go_elsewhere_above_the_budget,
     replaces_in_one_step,
     removes_a_deleted_partition,
@@ -450,6 +451,26 @@ fn handles_are_bounded(choice: DriverChoice) {
         assert_eq!(disk.read(partition(id), LOG, 0, 100), id.to_le_bytes());
     }
     assert_eq!(disk.storage.open_files(), 4);
+}
+
+fn operations_wait_for_a_handle(choice: DriverChoice) {
+    let mut disk = Disk::with(choice, 1, u64::MAX);
+    for id in 0..3 {
+        disk.listed(partition(id));
+        disk.done(partition(id), StorageOperation::Create { file: LOG });
+    }
+    let begun = [0, 1, 2].map(|id| {
+        disk.submit(partition(id), write(LOG, 0, b"a"));
+        (
+            id,
+            disk.submit(partition(id), StorageOperation::Sync { file: LOG }),
+        )
+    });
+    for (id, operation) in begun {
+        let synced = disk.wait(partition(id), operation);
+        assert!(matches!(synced, Ok(StorageOutcome::Done)));
+    }
+    assert_eq!(disk.storage.open_files(), 1);
 }
 
 fn writes_go_elsewhere_above_the_budget(choice: DriverChoice) {
