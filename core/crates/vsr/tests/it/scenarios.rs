@@ -50,6 +50,7 @@ scenarios! {
     ctl_1_vsr_29_an_old_start_view: "old_start_view",
     ctl_5_a_backup_with_a_full_disk: "full_disk",
     ctl_6_vsr_36_the_last_copy_of_a_body_rots: "last_copy",
+    ctl_5_a_checkpoint_that_falls_due_during_another: "slow_checkpoint",
     ctl_6_a_replica_that_was_away_takes_a_checkpoint: "state_transfer",
     ctl_1_sessions_execute_a_request_once: "sessions",
     ctl_1_a_read_index_waits_for_a_quorum: "read_index",

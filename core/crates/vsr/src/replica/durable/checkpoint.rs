@@ -153,6 +153,9 @@ impl<R: Rules> Replica<R> {
             self.persist();
         }
         self.try_install();
+        // The next one may have fallen due, or been demanded, during this one; the log of an idle group would otherwise
+        // stay long.
+        self.consider_checkpoint();
         self.advance()
     }
 

@@ -60,6 +60,8 @@ pub struct World<R: Rules = Standard> {
     pub trace: trace::Trace,
     /// Nodes that receive nothing, although they can send.
     pub deaf: Vec<u8>,
+    /// Nodes whose checkpoints are not completed.
+    pub slow: Vec<u8>,
     /// Hash over the headers of all frames that were sent.
     pub sent: u128,
     next_ticket: u64,
@@ -82,6 +84,7 @@ impl<R: Rules + Clone> World<R> {
             unstored_bytes: 1 << 20,
             trace: trace::Trace::default(),
             deaf: Vec::new(),
+            slow: Vec::new(),
             sent: 0,
             next_ticket: 0,
         };
@@ -429,7 +432,13 @@ impl<R: Rules + Clone> World<R> {
 
     /// Complete the outstanding work of the state machine and of the files.
     pub fn complete(&mut self, index: u8) -> bool {
-        let done = std::mem::take(&mut self.node_mut(index).done);
+        let held = self.slow.contains(&index);
+        let is_held = |event: &Event| held && matches!(event, Event::CheckpointDone { .. });
+        let node = self.node_mut(index);
+        let (later, done): (Vec<_>, Vec<_>) = std::mem::take(&mut node.done)
+            .into_iter()
+            .partition(is_held);
+        node.done = later;
         let any = !done.is_empty();
         if any {
             self.step(index, done);

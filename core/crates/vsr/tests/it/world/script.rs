@@ -94,6 +94,9 @@ fn act(world: &mut World, verb: &str, words: &[&str]) -> String {
         "deaf" => {
             world.deaf = words.iter().filter_map(|node| node.parse().ok()).collect();
         }
+        "slow" => {
+            world.slow = words.iter().filter_map(|node| node.parse().ok()).collect();
+        }
         "advance" => {
             world.now_ms += words[0].parse::<u64>().unwrap();
             for index in 0..world.members() {
