@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
-from tests.compatibility.protocol.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.conftest import TWO_SHARDS
 from tests.faults import segment_files
 from tests.server_process import ServerProcess
@@ -137,15 +137,13 @@ def _fill(server: ServerProcess) -> None:
                 connection.send("s", "t", partition, *batch)
             store = frames.consumer_offset("s", "t", partition, CONSUMER_OFFSET)
             connection.ok(Code.STORE_CONSUMER_OFFSET, store)
-        # Wait for background syncs: they are complete when the index files stop growing.
-        before: list[int] = []
-        while before != (now := _index_sizes(server)):
-            before = now
-            time.sleep(1.0)
+        eventually("all of it is on the device", lambda: _recorded(server) == {MESSAGES_COUNT}, timeout_seconds=120)
 
 
-def _index_sizes(server: ServerProcess) -> list[int]:
-    return [path.stat().st_size for path in sorted(server.data.rglob("*.index"))]
+def _recorded(server: ServerProcess) -> set[int]:
+    """Return the ends of the partitions that their manifests state to be on the device."""
+    manifests = (server.data / "streams").rglob("partition.json")
+    return {(json.loads(manifest.read_bytes())["synced"] or [0, 0])[1] for manifest in manifests}
 
 
 @pytest.fixture(scope="session", params=["stopped", "killed"])

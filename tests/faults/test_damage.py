@@ -47,18 +47,16 @@ class Findings:
 # ---- the tail
 
 
-def _keep(victim: Victim, kept: int) -> int:
-    """Cut the last message so that `kept` bytes of it remain; return its offset."""
+def _next_message(victim: Victim) -> bytes:
+    """Return a message that could follow the last one."""
     last = segment_files.messages(victim.open_segment)[-1]
-    cut(victim.open_segment, last.position + kept % last.size)
-    return last.offset
+    message = bytearray(victim.open_segment.read_bytes()[last.position :])
+    message[24:32] = MESSAGES_COUNT.to_bytes(8, "little")
+    return bytes(message)
 
 
-def _lose(victim: Victim, lost: int) -> int:
-    """Cut inside the message `lost` before the end, so that the index may name an end beyond the file."""
-    first_lost = segment_files.messages(victim.open_segment)[-lost]
-    cut(victim.open_segment, first_lost.position + 30)
-    return first_lost.offset
+def _tear(victim: Victim, kept: int) -> int:
+    return _add(victim, _next_message(victim)[:kept])
 
 
 def _add(victim: Victim, noise: bytes) -> int:
@@ -78,8 +76,7 @@ def _add_an_empty_segment(victim: Victim) -> int:
 
 
 TAILS: dict[str, Callable[[Victim], int]] = {
-    **{f"{kept} bytes of the last message": partial(_keep, kept=kept) for kept in (0, 1, 63, 64, 65, -1)},
-    **{f"{lost} messages torn off": partial(_lose, lost=lost) for lost in (2, 5, 12, 20)},
+    **{f"{kept} bytes of a message": partial(_tear, kept=kept) for kept in (1, 63, 64, 65, -1)},
     "a zero": partial(_add, noise=b"\0"),
     "zeros": partial(_add, noise=bytes(4096)),
     "ones": partial(_add, noise=b"\xff" * 200),
@@ -113,6 +110,36 @@ def test_torn_tails_are_cut(prepared: Prepared) -> None:
         for name, victim in victims.items():
             with findings.of(f"{name}, after another restart"):
                 victim.assert_complete(connection, counts[name] + 1)
+    findings.assert_none()
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_what_was_on_the_device_is_not_a_torn_tail(prepared: Prepared, has_index: bool) -> None:
+    """LOG-11, LOG-12: the manifest says how far the log was on the device. Less than that is a loss: it is reported,
+    and no offset is used again.
+    """
+    kept_bytes = {"at a message": 0, "in a header": 30, "in a payload": 100, "before the last byte": -1}
+    cases = [(lost, where) for lost in (1, 2, 12, 20) for where in kept_bytes]
+    victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
+    for (lost, where), victim in victims.items():
+        message = segment_files.messages(victim.open_segment)[-lost]
+        cut(victim.open_segment, message.position + kept_bytes[where] % message.size)
+        if not has_index:
+            victim.open_segment.with_suffix(".index").unlink(missing_ok=True)
+    findings = Findings()
+    with prepared.start() as connection:
+        for case, victim in victims.items():
+            with findings.of(case):
+                kept = MESSAGES_COUNT - case[0]
+                answers = victim.read_each(connection)
+                assert answers[:kept] == victim.expected(kept)
+                assert all(isinstance(answer, Status) for answer in answers[kept:])
+                connection.send("s", "t", victim.number, b"new")
+                (last,) = connection.poll("s", "t", victim.number, Strategy.LAST, count=1).messages
+                assert (last.offset, last.payload) == (MESSAGES_COUNT, b"new")
+                words = (f"0/0/{victim.number}:", f"offset {kept}")
+                eventually(f"a line with {words}", lambda words=words: prepared.log_lines(*words))
+        prepared.assert_the_rest_works(connection)
     findings.assert_none()
 
 
@@ -284,7 +311,7 @@ def test_a_consumer_gets_past_the_damage(prepared: Prepared) -> None:
 
 
 def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
-    """LOG-11, LOG-12: damage after the last sync is a torn tail and is cut; before it, it is damage like any other."""
+    """LOG-11, LOG-12: damage of what was on the device is no torn tail."""
     cases = [(nth, place) for nth in (1, -1) for place in PLACES]
     victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
     damaged_offsets = {}
@@ -297,10 +324,7 @@ def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
         for case, victim in victims.items():
             damaged = damaged_offsets[case]
             with findings.of(case):
-                if case[0] == -1 and prepared.was_killed:
-                    victim.assert_complete(connection, damaged)
-                else:
-                    assert_damaged_at(connection, victim, damaged)
+                assert_damaged_at(connection, victim, damaged)
         prepared.assert_the_rest_works(connection)
     findings.assert_none()
 
@@ -356,19 +380,39 @@ MANIFEST_DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
+MANIFESTS = ("partition.json", "partition.copy.json")
+
+
 def contents(victim: Victim) -> dict[str, bytes]:
-    """Return all files of the partition's directory except the manifest."""
-    return {file.name: file.read_bytes() for file in victim.directory.iterdir() if file.name != "partition.json"}
+    """Return all files of the partition's directory except the manifest and its copy."""
+    return {file.name: file.read_bytes() for file in victim.directory.iterdir() if file.name not in MANIFESTS}
 
 
 @killed_alone
-def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
+def test_a_damaged_manifest_is_rebuilt(prepared: Prepared) -> None:
+    """LOG-14: either of the manifest and its copy is enough."""
+    cases = [(file, how) for file in MANIFESTS for how in MANIFEST_DAMAGE]
+    victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
+    for (file, how), victim in victims.items():
+        MANIFEST_DAMAGE[how](victim.directory / file)
+    findings = Findings()
+    with prepared.start() as connection:
+        for case, victim in victims.items():
+            with findings.of(case):
+                victim.assert_complete(connection)
+        prepared.assert_the_rest_works(connection)
+    findings.assert_none()
+
+
+@killed_alone
+def test_a_manifest_damaged_with_its_copy_closes_its_partition(prepared: Prepared) -> None:
     """LOG-14: the partition is closed, with its reason; nothing is deleted; a restored manifest reopens it."""
     victims = dict(zip(MANIFEST_DAMAGE, prepared.victims(len(MANIFEST_DAMAGE)), strict=True))
     manifests = {name: (victim.directory / "partition.json").read_bytes() for name, victim in victims.items()}
     before = {name: contents(victim) for name, victim in victims.items()}
     for name, damage in MANIFEST_DAMAGE.items():
-        damage(victims[name].directory / "partition.json")
+        for file in MANIFESTS:
+            damage(victims[name].directory / file)
     findings = Findings()
     with prepared.start() as connection:
         for name, victim in victims.items():
@@ -432,7 +476,8 @@ def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
     """LOG-15: a stored offset never exceeds the last message, also when the log lost its tail."""
     victim = prepared.victim(0)
     with prepared.start() as connection:
-        connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, MESSAGES_COUNT - 1))
+        connection.send("s", "t", 0, *[payload(0, MESSAGES_COUNT + number) for number in range(4)])
+        connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, MESSAGES_COUNT + 3))
     prepared.server.kill()
     last_kept = segment_files.messages(victim.open_segment)[-4]
     cut(victim.open_segment, last_kept.end)

@@ -115,6 +115,14 @@ class Node:
         Raises:
             StartError: A setting is unknown or invalid.
         """
+    def identify_catalog(self, identity: str) -> None:
+        """Set the identity of the catalogs that will be published, as 32 hexadecimal digits; before `start`.
+
+        Directories of partitions that belong to another catalog are not opened.
+
+        Raises:
+            StartError: The identity is not a hexadecimal number.
+        """
     def publish_snapshot(self, snapshot: bytes) -> int:
         """Publish a complete catalog (`headrace.catalog.v1.Snapshot`); returns its version."""
     def publish_update(self, update: bytes) -> int:

@@ -1,9 +1,11 @@
 """The data directory: used by one server at a time, with a product and a format that this release knows.
 
-info.json             product and release that wrote the directory
+info.json             product and release that wrote the directory, and the catalog that it belongs to
+catalogue_version     a version that the catalog has reached
 headrace.lock         held by the running server
-metadata/             the metadata replica
-streams/              the partitions; in `removed`, deleted ones whose files are not gone yet
+metadata/             the metadata replica; `catalog_identity`, a random number that partitions name as their catalog
+streams/              the partitions; in `removed`, deleted ones whose files are not gone yet; in `set-aside`, files
+                      that no partition owns
 http/                 revoked tokens
 runtime/              state of the running server: current_config.toml; emptied at each start
 """
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import secrets
 import shutil
+import string
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -34,7 +38,13 @@ METADATA = "metadata"
 HTTP = "http"
 """Subdirectory of the HTTP API."""
 
+VERSION = "catalogue_version"
+"""File with a version that the catalog has reached."""
+
 _INFO = "info.json"
+_IDENTITY = "catalog_identity"
+_IDENTITY_DIGITS = 32
+_STREAMS = "streams"
 _RUNTIME = "runtime"
 
 
@@ -63,6 +73,80 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
         shutil.rmtree(path / _RUNTIME, ignore_errors=True)
         make_directory(path / _RUNTIME)
         yield path
+
+
+def check_metadata(path: Path) -> None:
+    """Check that the metadata is not missing while there are messages; before a replica creates it anew.
+
+    A new catalog hands out the numbers of the old one again, and would take the old messages for those of new topics.
+
+    Raises:
+        ForeignDataDirectory: There are partitions, and no metadata.
+    """
+    metadata = path / METADATA
+    if not (metadata.exists() and any(metadata.iterdir())) and (partition := _a_partition(path)) is not None:
+        raise ForeignDataDirectory(
+            f"{metadata} is missing or empty, and {partition} has messages, which a new catalog would give to other "
+            f"topics. Nothing was changed. Restore {METADATA}/, or move {path / _STREAMS} away to start without these "
+            "messages, or give --fresh to delete everything in this directory"
+        )
+
+
+def claim(path: Path) -> str:
+    """Assign the directory to the catalog in its metadata, if it belongs to none yet; return the catalog's identity.
+
+    The identity is a random number beside the metadata, so that it is copied and lost with them.
+
+    Raises:
+        ForeignDataDirectory: The partitions belong to another catalog.
+    """
+    identity = path / METADATA / _IDENTITY
+    if not identity.exists():
+        replace_file(identity, f"{secrets.token_hex(16)}\n")
+    catalog = identity.read_text(encoding="ascii", errors="replace").strip()
+    if len(catalog) != _IDENTITY_DIGITS or not set(catalog) <= set(string.hexdigits):
+        raise ForeignDataDirectory(
+            f"{identity} is damaged: it has to be {_IDENTITY_DIGITS} hexadecimal digits, as `catalog` in "
+            f"{path / _INFO}. Write them into it, if the metadata are those of this directory"
+        )
+    info = json.loads((path / _INFO).read_text(encoding="utf-8"))
+    owner = info.get("catalog", "")
+    if owner == catalog:
+        return catalog
+    if (partition := _a_partition(path)) is None:
+        # There is nothing that an older catalog could give to others.
+        (path / VERSION).unlink(missing_ok=True)
+    elif owner:
+        raise ForeignDataDirectory(
+            f"{partition} belongs to the catalog {owner}, and {path / METADATA} has another one ({catalog}), which "
+            f"would give its messages to other topics. No message was changed. Restore the {METADATA}/ that belongs to "
+            f"it, or move {path / _STREAMS} away to start without these messages"
+        )
+    replace_file(path / _INFO, f"{json.dumps(info | {'catalog': catalog}, indent=2)}\n")
+    return catalog
+
+
+def check_version(path: Path, version: int, highest: int) -> None:
+    """Check that the catalog is not older than the partitions.
+
+    Raises:
+        ForeignDataDirectory: The catalog has not reached a version that was used in this directory.
+    """
+    if version < highest:
+        raise ForeignDataDirectory(
+            f"the catalog in {path / METADATA} has version {version}, and the partitions in {path / _STREAMS} have "
+            f"followed one up to version {highest}: it is an older copy, and would give messages of newer topics to "
+            f"others. No message was changed. Restore the newest {METADATA}/, or restore {_STREAMS}/ of the same time "
+            f"and remove {path / VERSION}"
+        )
+
+
+def _a_partition(path: Path) -> Path | None:
+    """Return the directory of any partition that has files."""
+    for partition in (path / _STREAMS).glob("[0-9]*/topics/*/partitions/*"):
+        if any(partition.iterdir()):
+            return partition
+    return None
 
 
 def write_current_config(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import headrace_core
-from headrace.embedded import data_directory, pipelines
+from headrace.embedded import catalog_identity, data_directory, pipelines
 from headrace.embedded.cluster_state import OwnClusterState
 from headrace.embedded.commit_horizon import pass_horizon
 from headrace.embedded.config import EmbeddedConfig
@@ -158,9 +158,13 @@ async def running(
         loaded.log_warnings()
         try:
             data_path = stack.enter_context(data_directory.opened(config.system.path, fresh=fresh))
+            data_directory.check_metadata(data_path)
             replica = await stack.enter_async_context(await Replica.open(native_replica(config, data_path)))
             await stack.enter_async_context(life.essential(replica.wait_stopped(), "replica"))
             await replica.wait_recovered()
+            catalog = await stack.enter_async_context(
+                catalog_identity.checked(replica, data_path, is_durable=config.system.state.enforce_fsync)
+            )
             hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
             passwords = await stack.enter_async_context(hashing)
             gateway_id = secrets.randbits(64)
@@ -173,6 +177,7 @@ async def running(
                 cluster_secret=Secret(secrets.token_urlsafe(32)),
             )
             native = headrace_core.Node(native_document(listeners.config, front, data_path))
+            native.identify_catalog(catalog)
             plane = _control_plane(config, data_path, replica, passwords, gateway_id)
             node = Node(native, plane.control.handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))

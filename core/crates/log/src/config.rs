@@ -42,7 +42,9 @@ impl StageLimits {
 pub struct LogConfig {
     /// Partition of the log; named in errors.
     pub namespace: Namespace,
-    /// Incarnation of the partition. Files of another incarnation are dropped.
+    /// Identity of the catalog that has the partition, 0 if unknown. Files of another catalog are not opened.
+    pub catalog: u128,
+    /// Incarnation of the partition. Files of an earlier incarnation are set aside, those of a later one not opened.
     pub incarnation: u64,
     /// Number of purges so far. Files of a smaller epoch are dropped.
     pub purge_epoch: u64,
@@ -83,6 +85,7 @@ impl LogConfig {
     pub const fn new(namespace: Namespace, incarnation: u64) -> Self {
         Self {
             namespace,
+            catalog: 0,
             incarnation,
             purge_epoch: 0,
             durability: Durability::Os,

@@ -119,6 +119,7 @@ impl Codec {
 
 #[cfg(test)]
 mod tests {
+    use headrace_model::Namespace;
     use proptest::prelude::*;
 
     use super::*;
@@ -126,6 +127,7 @@ mod tests {
     const GENERATION: Generation = Generation {
         incarnation: 1,
         purge_epoch: 0,
+        partition: None,
     };
 
     fn encoded(codec: Codec, entry: Entry, kind: Kind) -> [u8; ENTRY_BYTES] {
@@ -172,6 +174,13 @@ mod tests {
             Codec::new(
                 Generation {
                     purge_epoch: 1,
+                    ..GENERATION
+                },
+                Offset(5),
+            ),
+            Codec::new(
+                Generation {
+                    partition: Namespace::from_packed(3),
                     ..GENERATION
                 },
                 Offset(5),

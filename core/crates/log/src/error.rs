@@ -74,6 +74,52 @@ pub enum Notice {
         /// New name of the file.
         kept: FileName,
     },
+    /// The first message of a log is not the one that this partition stored there. The log is not read.
+    #[error(
+        "{file} begins with a message that this partition did not store: the file is another partition's, and its messages are \
+         not served"
+    )]
+    Exchanged {
+        /// The file.
+        file: FileName,
+    },
+    /// Messages that were on the device are gone with their log. Their offsets are not used again.
+    #[error(
+        "{messages_count} messages from offset {offset} on are lost: {file} is missing or empty"
+    )]
+    Lost {
+        /// Offset of the first lost message.
+        offset: Offset,
+        /// Number of lost messages.
+        messages_count: u64,
+        /// The file that should hold them.
+        file: FileName,
+    },
+    /// A sealed log became shorter: its last messages are gone.
+    #[error("the last {missing_bytes} B of {file} are lost")]
+    Shortened {
+        /// The file.
+        file: FileName,
+        /// Number of bytes that are missing.
+        missing_bytes: u64,
+    },
+    /// The manifest was missing, damaged or another partition's, and was rebuilt from its copy.
+    #[error("{file} was missing, damaged or another partition's, and was rebuilt from its copy")]
+    Rebuilt {
+        /// The file.
+        file: FileName,
+    },
+    /// The directory belonged to an earlier partition with the same number, and was moved away as a whole.
+    #[error(
+        "the directory had {files_count} files ({bytes} B) of an earlier partition with this number: they were moved to \
+         streams/set-aside"
+    )]
+    SetAside {
+        /// Number of files.
+        files_count: u64,
+        /// Size of the files in bytes.
+        bytes: u64,
+    },
     /// Invalid records of a file were dropped.
     #[error(
         "{records_count} records of {file} are damaged and were dropped: their consumers go on from where they were before, or \

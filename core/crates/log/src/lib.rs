@@ -27,6 +27,7 @@ mod log;
 mod manifest;
 mod operations;
 mod reading;
+mod record;
 mod recovery;
 mod removal;
 mod segment;

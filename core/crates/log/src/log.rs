@@ -17,7 +17,7 @@ use crate::manifest::Generation;
 use crate::operations::Operations;
 use crate::reading::caches::MemoryAccounts;
 use crate::reading::read::Reads;
-use crate::recovery::foreign::SegmentList;
+use crate::record::{ManifestFile, Record};
 use crate::recovery::recover::{Recovery, Step};
 use crate::removal::remove::{Removals, Wipe};
 use crate::removal::retention::{Removed, RetentionRequest};
@@ -71,7 +71,11 @@ pub struct Log {
     pub(crate) sync_deadline: Option<Timestamp>,
 
     pub(crate) manifest_file: ManifestFile,
-    pub(crate) listed: SegmentList,
+    pub(crate) record: Record,
+    /// Number of this opening.
+    pub(crate) epoch: u64,
+    /// True if the directory is another partition's.
+    pub(crate) is_foreign: bool,
     pub(crate) wipe: Option<Box<Wipe>>,
     pub(crate) wipe_held: bool,
     pub(crate) offsets_bytes_found: Option<u64>,
@@ -111,23 +115,12 @@ pub(crate) struct InFlight {
     pub(crate) save: bool,
 }
 
-/// State of the manifest on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ManifestFile {
-    /// The manifest does not state that the files of this generation count. It has to be replaced before the first of
-    /// them is created.
-    Outdated,
-    /// The manifest is being replaced.
-    Replacing,
-    /// The manifest states that this generation's files count, and lists its segments.
-    Current,
-}
-
 /// Purpose of an operation under way.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Recover(Step),
     Manifest,
+    ManifestCopy,
     CreateLog(Offset),
     CreateIndex(Offset),
     Write {
@@ -164,6 +157,7 @@ impl Log {
         let life = Generation {
             incarnation: config.incarnation,
             purge_epoch: config.purge_epoch,
+            partition: Some(config.namespace),
         };
         let mut log = Self {
             generation: life,
@@ -190,7 +184,9 @@ impl Log {
             flush_deadline: None,
             sync_deadline: None,
             manifest_file: ManifestFile::Outdated,
-            listed: SegmentList::default(),
+            record: Record::default(),
+            epoch: 1,
+            is_foreign: false,
             wipe: None,
             wipe_held: false,
             offsets_bytes_found: None,
@@ -226,6 +222,7 @@ impl Log {
                 }
             }
             Pending::Manifest => self.manifest_replaced(result.map(drop), now),
+            Pending::ManifestCopy => self.record.copied(),
             Pending::CreateLog(segment) => self.log_created(segment, result.map(drop), now),
             Pending::CreateIndex(segment) => self.index_created(segment, result.is_ok()),
             Pending::Write {
@@ -270,7 +267,11 @@ impl Log {
         } else {
             // While the host lacks memory or handles, only the repetition of operations is scheduled.
             self.operations.repeat_deadline().or_else(|| {
-                let deadlines = [self.flush_deadline, self.sync_deadline];
+                let deadlines = [
+                    self.flush_deadline,
+                    self.sync_deadline,
+                    self.record.deadline(),
+                ];
                 deadlines.into_iter().flatten().min()
             })
         };
@@ -429,7 +430,7 @@ impl Log {
                 }
                 self.retry_after_shortage(now, out);
             } else if self.wipe.is_none() {
-                self.add_missing_segment_list(out);
+                self.update_manifest(out);
                 self.advance_retention(out);
                 self.start_write(now, out);
                 self.start_sync(now, out);
@@ -437,6 +438,7 @@ impl Log {
                 self.start_save(out);
                 self.start_allocate(out);
                 self.start_removal(out);
+                self.start_record(now, out);
             }
         }
         if self.closing && self.has_drained() {
@@ -456,6 +458,7 @@ impl Log {
                     || self.wipe.is_none()
                         && self.tail.queued_bytes() == 0
                         && self.removals.is_empty()
+                        && self.record.is_complete()
                         && self.segments.iter().rev().all(|segment| {
                             segment.synced == segment.size && self.is_index_up_to_date(segment)
                         })

@@ -18,6 +18,31 @@ pub(crate) enum FileState {
     Broken,
 }
 
+/// Knowledge of the first message in a segment's log; the checksum of that message identifies the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstMessage {
+    /// Unknown: empty, or of a server that did not record it.
+    Unknown,
+    /// This is its checksum.
+    Checked(u64),
+    /// This should be its checksum, which is compared before the first read.
+    Recorded(u64),
+    /// The log begins with another message than the one with this checksum.
+    Exchanged(u64),
+}
+
+impl FirstMessage {
+    /// The checksum to record.
+    pub(crate) const fn recorded(self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::Checked(checksum) | Self::Recorded(checksum) | Self::Exchanged(checksum) => {
+                Some(checksum)
+            }
+        }
+    }
+}
+
 /// One segment. The last segment of a log is open, the ones before are sealed.
 ///
 /// Invariant: `synced <= written <= size`, in bytes from the segment's start.
@@ -45,6 +70,7 @@ pub(crate) struct Segment {
     pub(crate) maintenance_in_flight: u8,
     /// True if the index file has the end of the messages, and it is still current.
     pub(crate) end_saved: bool,
+    pub(crate) first_message: FirstMessage,
     /// Timestamp of the first message, if known.
     pub(crate) first_timestamp: Option<u64>,
     /// Timestamp of the last message, if known; 0 before the first message.
@@ -69,6 +95,7 @@ impl Segment {
             index_length: 0,
             maintenance_in_flight: 0,
             end_saved: false,
+            first_message: FirstMessage::Unknown,
             first_timestamp: None,
             last_timestamp: Some(last_timestamp),
             index: Index::new(base, 0),

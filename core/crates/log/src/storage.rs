@@ -29,8 +29,10 @@ pub enum FileName {
     Foreign(Offset, u32),
     /// Stored offsets of consumers and groups.
     Offsets,
-    /// Manifest: log generation and segments.
+    /// Manifest: owner, log generation and segments.
     Manifest,
+    /// Copy of the manifest, which replaces one that is lost, damaged or another partition's.
+    ManifestCopy,
     /// Messages staged for a transaction.
     Stage(StageId),
     /// Record of the transactions that were published.
@@ -43,6 +45,7 @@ impl FileName {
         match name {
             "offsets" => return Some(Self::Offsets),
             "partition.json" => return Some(Self::Manifest),
+            "partition.copy.json" => return Some(Self::ManifestCopy),
             "transactions" => return Some(Self::Transactions),
             _ => {}
         }
@@ -90,6 +93,7 @@ impl fmt::Display for FileName {
             }
             Self::Offsets => formatter.write_str("offsets"),
             Self::Manifest => formatter.write_str("partition.json"),
+            Self::ManifestCopy => formatter.write_str("partition.copy.json"),
             Self::Stage(StageId(stage)) => write!(formatter, "{stage:032x}.stage"),
             Self::Transactions => formatter.write_str("transactions"),
         }
@@ -111,6 +115,9 @@ pub enum StorageOperation {
     /// Create the directory if it is missing. Completes as [`StorageOutcome::Listed`] once the directory, its own name
     /// and those in it are durable: a process that was killed may have created names without syncing them.
     OpenDirectory,
+    /// Move the directory, with everything in it, durably to the place for what no partition owns, and create an empty
+    /// one.
+    SetAsideDirectory,
     /// Create an empty file; previous contents are dropped. The directory is synced before this completes.
     Create {
         /// The file.
@@ -265,6 +272,7 @@ mod tests {
             ),
             (FileName::Offsets, "offsets"),
             (FileName::Manifest, "partition.json"),
+            (FileName::ManifestCopy, "partition.copy.json"),
             (
                 FileName::Stage(StageId(0xab << 64 | 1)),
                 "00000000000000ab0000000000000001.stage",

@@ -45,6 +45,17 @@ impl Node {
         })
     }
 
+    fn identify_catalog(&self, identity: &str) -> PyResult<()> {
+        self.home.check()?;
+        let identity = u128::from_str_radix(identity, 16).map_err(|error| {
+            StartError::new_err(format!(
+                "{identity:?} is not the identity of a catalog: {error}"
+            ))
+        })?;
+        self.node.identify_catalog(identity);
+        Ok(())
+    }
+
     fn publish_snapshot(&self, python: Python<'_>, snapshot: PyBackedBytes) -> PyResult<u64> {
         self.home.check()?;
         python.detach(|| {

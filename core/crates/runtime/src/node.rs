@@ -125,6 +125,7 @@ pub struct Node {
     partition: PartitionConfig,
     hosting: Hosting,
     catalog: Mutex<CatalogWriter>,
+    catalog_identity: Mutex<u128>,
     running: Mutex<Running>,
     bridge: Arc<ControlBridge>,
     events: Events,
@@ -182,6 +183,7 @@ impl Node {
             partition,
             hosting,
             catalog: Mutex::new(CatalogWriter::new(Catalog::default())),
+            catalog_identity: Mutex::default(),
             running: Mutex::default(),
             bridge: Arc::new(bridge),
             events: Events::default(),
@@ -197,6 +199,12 @@ impl Node {
     pub fn with_connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
         self
+    }
+
+    /// Set the identity of the catalogs that will be published: directories of another one are not opened. To be
+    /// called before [`Node::start`].
+    pub fn identify_catalog(&self, identity: u128) {
+        *lock(&self.catalog_identity) = identity;
     }
 
     /// Publish a complete catalog.
@@ -360,7 +368,10 @@ impl Node {
             links: config.links(),
             ticket_key: config.ticket_key(),
             ticket_seconds_max: config.ticket_lifetime_micros_max / 1_000_000,
-            partition: self.partition.clone(),
+            partition: PartitionConfig {
+                catalog: *lock(&self.catalog_identity),
+                ..self.partition.clone()
+            },
             connections_max: open_files.connections,
             send_payload_bytes_max: self.send_payload_bytes_max(),
             websocket: WebSocketConfig {

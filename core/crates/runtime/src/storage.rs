@@ -178,6 +178,12 @@ impl Storage {
                 let work = move || directory::prepare(&directory).map(TaskOutput::new);
                 self.task(driver, Job::Prepare(request), Box::new(work));
             }
+            StorageOperation::SetAsideDirectory => {
+                self.files.close_all(namespace);
+                let removal = self.layout.removal(namespace);
+                let work = move || removal.set_aside().map(|()| TaskOutput::nothing());
+                self.task(driver, Job::Other(request), Box::new(work));
+            }
             StorageOperation::Create { file } => {
                 self.files.close(namespace, file);
                 self.to_open.push_back(ToOpen::New(request, file));
@@ -456,7 +462,8 @@ impl Storage {
             | StorageOperation::Create { .. }
             | StorageOperation::Replace { .. }
             | StorageOperation::Rename { .. }
-            | StorageOperation::Remove { .. } => unreachable!("they need no open file"),
+            | StorageOperation::Remove { .. }
+            | StorageOperation::SetAsideDirectory => unreachable!("they need no open file"),
         }
     }
 

@@ -19,6 +19,9 @@ Hosting: TypeAlias = Literal["everything", "placed", "nothing"]
 class NativeNode(EventSource, Protocol):
     """Interface of `headrace_core.Node`: threads, sockets and files of a node. Methods are thread-safe."""
 
+    def identify_catalog(self, identity: str) -> None:
+        """Set the identity of the catalogs that will be published, as 32 hexadecimal digits; before `start`."""
+
     def publish_snapshot(self, snapshot: bytes) -> int:
         """Replace the catalog by an encoded `headrace.catalog.v1.Snapshot`; returns its version."""
 

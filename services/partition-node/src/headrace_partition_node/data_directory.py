@@ -70,6 +70,11 @@ class DataDirectory:
         """True if the cluster knows this directory."""
         return self._info.registered != 0
 
+    @property
+    def cluster_id(self) -> str:
+        """Id of the cluster that the directory belongs to; empty if none has claimed it."""
+        return self._info.cluster_id
+
     def is_of(self, incarnation: int) -> bool:
         """Return whether the last run in this directory, or the one before, had this incarnation."""
         return incarnation in {self._info.registered, self._info.registering}

@@ -130,6 +130,7 @@ fn write_file(out: &mut Vec<u8>, file: FileName) {
         FileName::Offsets => (3, 0),
         FileName::Manifest => (4, 0),
         FileName::Transactions => (5, 0),
+        FileName::ManifestCopy => (9, 0),
         FileName::Stage(stage) => {
             out.u8(6);
             return out.u128(stage.0);
@@ -237,7 +238,8 @@ fn read_file(reader: &mut Reader<'_>) -> Result<FileName, Malformed> {
         (3, 0) => Ok(FileName::Offsets),
         (4, 0) => Ok(FileName::Manifest),
         (5, 0) => Ok(FileName::Transactions),
-        (3..=5, _) => Err(Malformed::ReservedNotZero),
+        (9, 0) => Ok(FileName::ManifestCopy),
+        (3..=5 | 9, _) => Err(Malformed::ReservedNotZero),
         (kind, _) => Err(Malformed::UnknownCode(kind)),
     }
 }

@@ -362,6 +362,7 @@ fn file() -> impl Strategy<Value = FileName> {
         any::<(u64, u32)>().prop_map(|(offset, number)| FileName::Foreign(Offset(offset), number)),
         Just(FileName::Offsets),
         Just(FileName::Manifest),
+        Just(FileName::ManifestCopy),
         any::<u128>().prop_map(|stage| FileName::Stage(StageId(stage))),
         Just(FileName::Transactions),
     ]

@@ -45,6 +45,10 @@ impl Log {
         if self.reads.is_full() {
             return Some(Err(ReadError::Busy));
         }
+        if self.needs_first_message(place.segment) {
+            self.wait_for_first_message(job, place.segment, out);
+            return None;
+        }
         let wanted = self.wanted_bytes(job, place, from);
         let wanted = wanted.min(job.asked_max);
         let length = wanted.max(job.needed).min(end - place.position);

@@ -4,13 +4,17 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use headrace_model::Offset;
+use headrace_wire::message::HEADER_BYTES;
 
 use crate::config::IndexCaching;
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
-use crate::error::ReadError;
+use crate::error::{Notice, ReadError};
 use crate::index::push_coarse;
 use crate::log::{Log, Pending};
+use crate::reading::read::Job;
+use crate::recovery::foreign::{Comparison, compare};
 use crate::recovery::scan::{Progress, Scan};
+use crate::segment::FirstMessage;
 use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };
@@ -37,6 +41,16 @@ enum Source {
     File { position: u64 },
     /// The log itself.
     Log { scan: Box<Scan>, asked: u32 },
+    /// The first message of the log, which identifies the log. Then the index is loaded, if it is
+    /// needed: from the log, or from its file.
+    FirstMessage { then: Option<Then> },
+}
+
+/// Source of the index that is loaded after a comparison of the first message.
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    File,
+    Log,
 }
 
 type Outcome = Result<StorageOutcome, StorageError>;
@@ -58,6 +72,12 @@ impl Log {
             last: Entry::start(segment),
             source: Source::File { position: 0 },
         });
+        if self.needs_first_message(segment) {
+            let then = if from_log { Then::Log } else { Then::File };
+            load.source = Source::FirstMessage { then: Some(then) };
+            self.reads.load = Some(load);
+            return self.read_first_message_of(segment, HEADER_BYTES as u64, out);
+        }
         if from_log {
             self.start_rebuild(load, out);
             return;
@@ -83,6 +103,9 @@ impl Log {
         if self.segment_index(load.segment).is_none() {
             return self.resume_waiting(load.segment, None, out);
         }
+        if let Source::FirstMessage { then } = load.source {
+            return self.first_message_compared((load, then), &outcome, out);
+        }
         let is_file = matches!(load.source, Source::File { .. });
         match outcome {
             Ok(StorageOutcome::Read(bytes)) if is_file => self.index_read(load, &bytes, out),
@@ -99,6 +122,103 @@ impl Log {
                 self.resume_waiting(load.segment, Some(&error), out);
             }
             Ok(_) | Err(_) => self.start_rebuild(load, out),
+        }
+    }
+
+    /// Return whether a log was found on disk and has not been compared with the record of its first message.
+    pub(crate) fn needs_first_message(&self, base: Offset) -> bool {
+        self.segment_index(base).is_some_and(|index| {
+            matches!(
+                self.segments[index].first_message,
+                FirstMessage::Recorded(_) | FirstMessage::Exchanged(_)
+            )
+        })
+    }
+
+    /// Let the read wait until the first message of the log has been compared with its record.
+    pub(crate) fn wait_for_first_message(
+        &mut self,
+        job: &mut Job,
+        segment: Offset,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        job.waits_for = Some(segment);
+        if self.reads.load.is_none() {
+            self.reads.load = Some(Box::new(Load {
+                segment,
+                entries: Vec::new(),
+                last: Entry::start(segment),
+                source: Source::FirstMessage { then: None },
+            }));
+            self.read_first_message_of(segment, HEADER_BYTES as u64, out);
+        }
+    }
+
+    fn read_first_message_of(
+        &mut self,
+        segment: Offset,
+        length: u64,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let operation = StorageOperation::Read {
+            file: FileName::Log(segment),
+            position: 0,
+            length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
+        };
+        self.operations.start(Pending::Load, operation, out);
+    }
+
+    fn first_message_compared(
+        &mut self,
+        (mut load, then): (Box<Load>, Option<Then>),
+        outcome: &Outcome,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let base = load.segment;
+        let bytes = match outcome {
+            Ok(StorageOutcome::Read(bytes)) => &bytes[..],
+            Err(error) if error.kind == StorageErrorKind::Exhausted => {
+                return self.resume_waiting(base, Some(&ReadError::Busy), out);
+            }
+            // Reads of these messages meet the same failure; others can be read.
+            Ok(_) | Err(_) => &[],
+        };
+        let Some(segment) = self.segment_mut(base) else {
+            return;
+        };
+        let recorded = segment.first_message.recorded();
+        let was_reported = matches!(segment.first_message, FirstMessage::Exchanged(_));
+        match compare(base, segment.size, recorded, bytes) {
+            Comparison::Same(first) => {
+                segment.first_message = first;
+                match then {
+                    Some(Then::File) => {
+                        load.source = Source::File { position: 0 };
+                        self.reads.load = Some(load);
+                        self.read_index(base, 0, out);
+                    }
+                    Some(Then::Log) => self.start_rebuild(load, out),
+                    None => self.resume_waiting(base, None, out),
+                }
+            }
+            Comparison::Needs(length) => {
+                self.reads.load = Some(load);
+                self.read_first_message_of(base, length, out);
+            }
+            Comparison::Another(recorded) => {
+                segment.first_message = FirstMessage::Exchanged(recorded);
+                let file = FileName::Log(base);
+                if !was_reported {
+                    self.notices.push(Notice::Exchanged { file });
+                }
+                let error = ReadError::Damaged {
+                    namespace: self.config.namespace,
+                    offset: base,
+                    file,
+                    position: 0,
+                };
+                self.resume_waiting(base, Some(&error), out);
+            }
         }
     }
 

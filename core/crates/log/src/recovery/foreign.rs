@@ -1,90 +1,65 @@
 //! Foreign logs: log files in the directory that are not this partition's.
 //!
-//! Only the manifest identifies them. A foreign log is renamed and reported, and never read.
+//! Only the manifest identifies them: it does not list them, or they begin with another message than it says. A foreign
+//! log is renamed and reported, and never read.
 
 use alloc::vec::Vec;
 
 use headrace_model::Offset;
+use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
 use crate::error::Notice;
-use crate::log::{Log, ManifestFile, Pending};
-use crate::manifest::{Manifest, SEGMENTS_LISTED_MAX};
+use crate::log::{Log, Pending};
 use crate::recovery::recover::{Outcome, Step};
-use crate::segment::FileState;
-use crate::storage::{FileName, StorageOperation, StorageRequest};
+use crate::segment::FirstMessage;
+use crate::storage::{FileName, StorageOperation, StorageOutcome, StorageRequest};
+use crate::walk::verified_message_at;
 
-/// Segments that the manifest lists.
-#[derive(Debug, Default)]
-pub(crate) struct SegmentList {
-    /// List in the manifest on disk, ascending. None if the manifest has no list.
-    on_disk: Option<Vec<Offset>>,
-    /// List that is being written.
-    next: Option<Vec<Offset>>,
+/// Finding about the first message of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// The log is the one that was recorded, or nothing speaks against it.
+    Same(FirstMessage),
+    /// A read of the whole message, of this length, is needed.
+    Needs(u64),
+    /// The log begins with an intact message that is another one.
+    Another(u64),
 }
 
-impl SegmentList {
-    pub(crate) fn found(&mut self, segments: Option<Vec<Offset>>) {
-        self.on_disk = segments;
+/// Compare the beginning of a log with the checksum of its first message. Damage of that message alone does not make the
+/// log another one's.
+pub(crate) fn compare(base: Offset, size: u64, recorded: Option<u64>, bytes: &[u8]) -> Comparison {
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>().map(HeaderView) else {
+        return Comparison::Same(recorded.map_or(FirstMessage::Unknown, FirstMessage::Checked));
+    };
+    let Some(recorded) = recorded else {
+        let is_first = header.offset() == base.0;
+        return Comparison::Same(if is_first {
+            FirstMessage::Checked(header.checksum())
+        } else {
+            FirstMessage::Unknown
+        });
+    };
+    let length = header.message_bytes();
+    if header.checksum() == recorded || header.offset() != base.0 || length > size {
+        return Comparison::Same(FirstMessage::Checked(recorded));
     }
-
-    /// Return true if the log file of this segment may exist.
-    pub(crate) fn has(&self, base: Offset) -> bool {
-        let on_disk = self.on_disk.as_ref();
-        on_disk.is_none_or(|listed| listed.binary_search(&base).is_ok())
+    if length > bytes.len() as u64 {
+        return Comparison::Needs(length);
     }
-
-    /// Take over the list of the manifest that was just written.
-    pub(crate) fn written(&mut self) {
-        self.on_disk = self.next.take();
-    }
-
-    /// Remove a segment whose log file is gone.
-    pub(crate) fn remove(&mut self, base: Offset) {
-        for list in [&mut self.on_disk, &mut self.next].into_iter().flatten() {
-            if let Ok(index) = list.binary_search(&base) {
-                list.remove(index);
-            }
-        }
+    match verified_message_at(bytes, base.0) {
+        Ok(_) => Comparison::Another(recorded),
+        Err(_) => Comparison::Same(FirstMessage::Checked(recorded)),
     }
 }
 
 impl Log {
-    /// Replace the manifest by one that lists all segments, including those still to be removed.
-    pub(crate) fn replace_manifest(&mut self, out: &mut Vec<StorageRequest>) {
-        self.manifest_file = ManifestFile::Replacing;
-        let mut segments: Vec<Offset> = self.segments.iter().map(|known| known.base).collect();
-        segments.extend(self.listed.on_disk.iter().flatten());
-        segments.sort_unstable();
-        segments.dedup();
-        self.listed.next = (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments);
-        let manifest = Manifest {
-            generation: self.generation,
-            dropping: false,
-            segments: self.listed.next.clone(),
-        };
-        let operation = StorageOperation::Replace {
-            file: FileName::Manifest,
-            contents: manifest.encode(),
-        };
-        self.operations
-            .start_repeated(Pending::Manifest, operation, out);
-    }
-
-    /// Write a segment list into a directory whose manifest has none (format 1).
-    pub(crate) fn add_missing_segment_list(&mut self, out: &mut Vec<StorageRequest>) {
-        let has_files = |log: &Self| {
-            let front = log.segments.front();
-            front.is_some_and(|oldest| oldest.log_file == FileState::Ready)
-        };
-        if self.manifest_file == ManifestFile::Outdated && has_files(self) {
-            self.replace_manifest(out);
-        }
-    }
-
     /// Rename the first log that is not listed; continue recovery with the listed ones when none is left.
     pub(crate) fn rename_foreign_logs(&mut self, out: &mut Vec<StorageRequest>) {
+        self.finish_removals();
         let logs = self.recovery().logs();
-        let Some((base, size)) = logs.into_iter().find(|(base, _)| !self.listed.has(*base)) else {
+        let is_foreign = |base: Offset| !self.record.may_exist(base);
+        let Some((base, size)) = logs.into_iter().find(|(base, _)| is_foreign(*base)) else {
             return self.choose_active(out);
         };
         let file = FileName::Log(base);
@@ -94,6 +69,11 @@ impl Log {
             self.removals.push(file);
             return self.rename_foreign_logs(out);
         }
+        self.rename_foreign_log(base, out);
+    }
+
+    fn rename_foreign_log(&mut self, base: Offset, out: &mut Vec<StorageRequest>) {
+        let file = FileName::Log(base);
         let number = self.recovery().next_number(|file| match file {
             FileName::Foreign(of, number) if of == base => Some(number),
             _ => None,
@@ -126,5 +106,37 @@ impl Log {
             kept: into,
         });
         self.rename_foreign_logs(out);
+    }
+
+    /// Read the beginning of the log that is about to be scanned.
+    pub(crate) fn read_first_message(&mut self, length: u64, out: &mut Vec<StorageRequest>) {
+        let operation = StorageOperation::Read {
+            file: FileName::Log(self.recovery().scanned_segment.0),
+            position: 0,
+            length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
+        };
+        self.operations
+            .start_repeated(Pending::Recover(Step::FirstMessage), operation, out);
+    }
+
+    pub(crate) fn first_message_found(&mut self, outcome: &Outcome, out: &mut Vec<StorageRequest>) {
+        let (base, size) = self.recovery().scanned_segment;
+        let recorded = self
+            .record
+            .listed(base)
+            .and_then(|listed| listed.first_checksum);
+        let bytes = match outcome {
+            Ok(StorageOutcome::Read(bytes)) => &bytes[..],
+            // The scan meets the same failure, if it comes to that place.
+            Ok(_) | Err(_) => &[],
+        };
+        match compare(base, size, recorded, bytes) {
+            Comparison::Same(first) => {
+                self.recovery().first_message = first;
+                self.read_active_index(out);
+            }
+            Comparison::Needs(length) => self.read_first_message(length, out),
+            Comparison::Another(_) => self.rename_foreign_log(base, out),
+        }
     }
 }

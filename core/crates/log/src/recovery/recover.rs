@@ -13,13 +13,17 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use headrace_model::Offset;
+use headrace_wire::message::HEADER_BYTES;
 
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
-use crate::log::{Log, ManifestFile, Pending, Phase};
-use crate::manifest::{MANIFEST_BYTES_MAX, Manifest};
+use crate::log::{Log, Pending, Phase};
+use crate::manifest::SyncedEnd;
+use crate::record::ManifestFile;
+use crate::recovery::identity::Relation;
 use crate::recovery::scan::{Progress, Scan};
 use crate::removal::remove::Wipe;
+use crate::segment::FirstMessage;
 use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };
@@ -34,10 +38,13 @@ pub(crate) type Outcome = Result<StorageOutcome, StorageError>;
 pub(crate) struct Recovery {
     /// True if all contents of the files are dropped.
     pub(crate) drop_all: bool,
+    /// Relation of the manifest to the partition, if it is not this partition's.
+    pub(crate) relation: Option<Relation>,
     pub(crate) files: Vec<(FileName, u64)>,
     pub(crate) offsets_bytes: Option<u64>,
     /// Base and size of the segment that is read.
     pub(crate) scanned_segment: (Offset, u64),
+    pub(crate) first_message: FirstMessage,
     pub(crate) index_bytes: Option<u64>,
     /// Number of valid entries in the index file, up to the one from which the scan starts.
     pub(crate) entries_saved: u64,
@@ -63,7 +70,9 @@ pub(crate) struct Recovery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     List,
-    Manifest,
+    Manifest { file: FileName },
+    SetAsideDirectory,
+    FirstMessage,
     Index { start: u64 },
     Uncache { position: u64 },
     Scan { asked: u32 },
@@ -78,9 +87,11 @@ impl Recovery {
     pub(crate) fn new(drop_all: bool) -> Self {
         Self {
             drop_all,
+            relation: None,
             files: Vec::new(),
             offsets_bytes: None,
             scanned_segment: (Offset(0), 0),
+            first_message: FirstMessage::Unknown,
             index_bytes: None,
             entries_saved: 0,
             trusted: None,
@@ -94,7 +105,7 @@ impl Recovery {
         }
     }
 
-    fn size_of(&self, file: FileName) -> Option<u64> {
+    pub(crate) fn size_of(&self, file: FileName) -> Option<u64> {
         let found = self.files.iter().find(|(name, _)| *name == file)?;
         Some(found.1)
     }
@@ -164,7 +175,9 @@ impl Log {
         }
         match step {
             Step::List => self.listed(outcome, out),
-            Step::Manifest => self.manifest_read(outcome, out),
+            Step::Manifest { file } => self.manifest_read(file, outcome, out),
+            Step::SetAsideDirectory => self.directory_set_aside(&outcome),
+            Step::FirstMessage => self.first_message_found(&outcome, out),
             Step::Index { start } => self.index_window_read(start, outcome, out),
             Step::Uncache { position } => self.uncached(position, &outcome, out),
             Step::Scan { asked } => self.scanned(asked, outcome, out),
@@ -197,72 +210,6 @@ impl Log {
         self.fail_open(format!("{file}: {error}"));
     }
 
-    fn listed(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
-        let mut files = match outcome {
-            Ok(StorageOutcome::Listed(files)) => files,
-            Ok(_) => return self.fail_open("the directory cannot be listed".into()),
-            Err(error) => {
-                return self.fail_open(format!("the directory cannot be opened: {error}"));
-            }
-        };
-        // Transaction files identify their partition themselves and outlive a purge.
-        let is_theirs =
-            |file: &FileName| matches!(file, FileName::Stage(_) | FileName::Transactions);
-        let theirs = files.extract_if(.., |(file, _)| is_theirs(file));
-        self.transaction_files = Some(theirs.collect());
-        let recovery = self.recovery();
-        recovery.files = files;
-        if recovery.drop_all {
-            return self.drop_contents(false);
-        }
-        match recovery.size_of(FileName::Manifest) {
-            Some(size) if size <= MANIFEST_BYTES_MAX => {
-                let operation = StorageOperation::Read {
-                    file: FileName::Manifest,
-                    position: 0,
-                    length: u32::try_from(size).expect("it is limited"),
-                };
-                self.operations
-                    .start_repeated(Pending::Recover(Step::Manifest), operation, out);
-            }
-            None if recovery.logs().is_empty() => self.drop_contents(false),
-            Some(_) | None => self.fail_open(format!(
-                "{} is missing or damaged, so it is unknown whose messages the directory contains",
-                FileName::Manifest
-            )),
-        }
-    }
-
-    fn manifest_read(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
-        let manifest = match outcome {
-            Ok(StorageOutcome::Read(bytes)) => Manifest::decode(&bytes),
-            Ok(_) => None,
-            Err(error) => return self.fail_recovery(FileName::Manifest, error),
-        };
-        let Some(manifest) = manifest else {
-            return self.fail_open(format!("{} is damaged", FileName::Manifest));
-        };
-        if manifest.generation.incarnation != self.generation.incarnation {
-            return self.drop_contents(false);
-        }
-        if manifest.generation.purge_epoch < self.generation.purge_epoch {
-            return self.drop_contents(false);
-        }
-        // A purge may have reached the disk before the settings were updated.
-        self.generation.purge_epoch = manifest.generation.purge_epoch;
-        if manifest.dropping {
-            return self.drop_contents(true);
-        }
-        // A manifest without a list is replaced by one with a list.
-        self.manifest_file = if manifest.segments.is_some() {
-            ManifestFile::Current
-        } else {
-            ManifestFile::Outdated
-        };
-        self.listed.found(manifest.segments);
-        self.rename_foreign_logs(out);
-    }
-
     /// Choose the last segment with bytes for the scan.
     pub(crate) fn choose_active(&mut self, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
@@ -292,13 +239,23 @@ impl Log {
     pub(crate) fn scan_segment(&mut self, active: (Offset, u64), out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         recovery.scanned_segment = active;
-        recovery.index_bytes = recovery.size_of(FileName::Index(active.0));
+        recovery.first_message = FirstMessage::Unknown;
+        if active.1 < HEADER_BYTES as u64 {
+            return self.read_active_index(out);
+        }
+        self.read_first_message(HEADER_BYTES as u64, out);
+    }
+
+    pub(crate) fn read_active_index(&mut self, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        let base = recovery.scanned_segment.0;
+        recovery.index_bytes = recovery.size_of(FileName::Index(base));
         let entries = recovery.index_bytes.unwrap_or(0) / ENTRY_BYTES as u64;
         self.read_index_window(entries, out);
     }
 
     /// Drop the contents left by another generation and open as an empty log.
-    fn drop_contents(&mut self, is_marked: bool) {
+    pub(crate) fn drop_contents(&mut self, is_marked: bool) {
         let recovery = self.recovery();
         let mut files: Vec<_> = recovery.files.iter().map(|(file, _)| *file).collect();
         files.retain(|file| *file != FileName::Manifest);
@@ -306,14 +263,26 @@ impl Log {
             self.wipe = Some(Box::new(Wipe::new(files, is_marked)));
         }
         self.manifest_file = ManifestFile::Outdated;
+        self.generation.partition = Some(self.config.namespace);
         self.offsets_bytes_found = Some(0);
         self.phase = Phase::Open;
     }
 
     fn open_empty(&mut self) {
         self.offsets_bytes_found = self.recovery().offsets_bytes;
+        self.report_losses();
+        self.begin_at(self.synced_before());
         self.remove_orphans();
         self.phase = Phase::Open;
+    }
+
+    /// Begin an empty log at this offset: those before were used.
+    fn begin_at(&mut self, offset: Offset) {
+        self.next_offset = offset;
+        self.issued_end = offset;
+        self.written_end = offset;
+        self.synced_end = offset;
+        self.flush_target = offset;
     }
 
     /// Read the last entries among the first `entries`.
@@ -369,11 +338,12 @@ impl Log {
         entries_saved: u64,
         out: &mut Vec<StorageRequest>,
     ) {
+        let (base, size) = self.recovery().scanned_segment;
+        let floor = self.floor_of(base);
         let recovery = self.recovery();
-        let size = recovery.scanned_segment.1;
         let scan = match recovery.truncated_to_empty {
             Some(end) => Scan::skipping_damage(entry, size, end.0),
-            None => Scan::until_damage(entry, size),
+            None => Scan::until_damage(entry, size).with_floor(floor.map(boundary)),
         };
         recovery.entries_saved = entries_saved;
         recovery.trusted = kind.map(|kind| (entry, kind));
@@ -445,6 +415,11 @@ impl Log {
     fn follow_scan(&mut self, progress: Progress, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let file = FileName::Log(recovery.scanned_segment.0);
+        let scan = recovery.scan.as_mut().expect("a scan is under way");
+        let is_over = matches!(progress, Progress::Stopped | Progress::Complete);
+        if is_over && let Some(progress) = scan.pass_floor() {
+            return self.follow_scan(progress, out);
+        }
         match progress {
             Progress::Read { position, .. } if recovery.is_cached_at(position) => {
                 let operation = StorageOperation::Uncache { file, position };
@@ -541,5 +516,14 @@ impl Log {
         } else {
             self.finish_recovery(true, out);
         }
+    }
+}
+
+/// The place as a message boundary.
+fn boundary(end: SyncedEnd) -> Entry {
+    Entry {
+        offset: end.offset.0,
+        position: end.position,
+        timestamp: end.timestamp,
     }
 }

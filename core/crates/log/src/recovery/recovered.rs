@@ -8,8 +8,9 @@ use crate::entry::{ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
 use crate::index::Index;
 use crate::log::{Log, Phase};
+use crate::manifest::SyncedEnd;
 use crate::recovery::scan::Scan;
-use crate::segment::{FileState, Segment};
+use crate::segment::{FileState, FirstMessage, Segment};
 use crate::storage::{FileName, StorageRequest};
 use crate::writing::write::ALLOCATE_FROM_BYTES;
 
@@ -28,19 +29,28 @@ impl Log {
             recovery.truncated_to_empty = Some(base);
             return self.scan_segment(before, out);
         }
+        self.report_losses();
+        let recovery = self.recovery();
         let offsets_bytes = recovery.offsets_bytes;
+        let first_message = recovery.first_message;
         let emptied = recovery.truncated_to_empty;
         self.offsets_bytes_found = offsets_bytes;
         for window in logs.windows(2) {
             let ((sealed, size), (next, _)) = (window[0], window[1]);
             if sealed < base {
-                self.segments.push_back(Segment::sealed(sealed, next, size));
+                let listed = self.record.listed(sealed);
+                let first = listed.and_then(|listed| listed.first_checksum);
+                self.segments.push_back(Segment {
+                    first_message: first.map_or(FirstMessage::Unknown, FirstMessage::Recorded),
+                    ..Segment::sealed(sealed, next, size)
+                });
             }
         }
         self.last_timestamp = scan.reached.timestamp;
         if let Some(open) = emptied {
             let mut sealed = Segment::sealed(base, open, self.recovery().scanned_segment.1);
             sealed.last_timestamp = Some(self.last_timestamp);
+            sealed.first_message = first_message;
             self.segments.push_back(sealed);
             self.next_offset = open;
             self.synced_end = open;
@@ -48,6 +58,7 @@ impl Log {
             let end = Offset(scan.reached.offset);
             let mut sealed = Segment::sealed(base, end, scan.reached.position);
             sealed.last_timestamp = Some(self.last_timestamp);
+            sealed.first_message = first_message;
             self.segments.push_back(sealed);
             if logs.iter().all(|(follower, _)| *follower != end) {
                 self.segments
@@ -62,12 +73,22 @@ impl Log {
                 position: damage.position,
             });
         } else {
-            let active = self.recovered_segment(scan, index_is_usable);
+            let mut active = self.recovered_segment(scan, index_is_usable);
+            active.first_message = first_message;
+            if active.synced == active.size {
+                self.record.set_synced(SyncedEnd {
+                    segment: base,
+                    offset: active.end,
+                    position: active.size,
+                    timestamp: self.last_timestamp,
+                });
+            }
             self.next_offset = active.end;
             let is_synced = active.synced == active.size;
             self.synced_end = if is_synced { active.end } else { active.base };
             self.segments.push_back(active);
         }
+        self.skip_lost_end();
         let end = self.next_offset;
         self.issued_end = end;
         self.written_end = end;

@@ -41,6 +41,8 @@ pub(crate) struct Scan {
     end: u64,
     last_entry_position: u64,
     behind_damage: DamagePolicy,
+    /// Boundary that was on the device: no message before it is a torn one.
+    floor: Option<Entry>,
     /// Position from which the next message behind damage is searched.
     seeking: Option<u64>,
     read_bytes: u64,
@@ -104,12 +106,18 @@ impl Scan {
             end,
             last_entry_position: start.position,
             behind_damage: DamagePolicy::Unknown,
+            floor: None,
             seeking: None,
             read_bytes: READ_BYTES,
             damage: None,
             stopped_timestamp: 0,
             hole: ZeroRuns::default(),
         }
+    }
+
+    /// Take everything before this boundary for damage, not for a torn tail, if it is not intact.
+    pub(crate) fn with_floor(self, floor: Option<Entry>) -> Self {
+        Self { floor, ..self }
     }
 
     /// Scan from `start` to `end`, where the message `end_offset` would start, skipping damage.
@@ -195,6 +203,36 @@ impl Scan {
         }
     }
 
+    /// Go on behind the boundary that was on the device, if the scan ended before it: the messages up to it are lost, but
+    /// were there.
+    pub(crate) fn pass_floor(&mut self) -> Option<Progress> {
+        let floor = self
+            .floor
+            .take()
+            .filter(|floor| floor.offset > self.reached.offset)?;
+        let damage = self.damage.get_or_insert(Damage {
+            offset: self.reached.offset,
+            position: self.reached.position,
+            messages_count: 0,
+        });
+        damage.messages_count += floor.offset - self.reached.offset;
+        let position = floor.position.min(self.end).max(self.reached.position);
+        self.reached = Entry { position, ..floor };
+        self.seeking = None;
+        self.behind_damage = DamagePolicy::Unknown;
+        self.stopped_timestamp = 0;
+        self.last_entry_position = position;
+        if position < self.end {
+            self.entries.push((self.reached, Kind::Resumed));
+        }
+        Some(self.begin())
+    }
+
+    /// Return whether everything before this position was on the device.
+    fn was_synced(&self, position: u64) -> bool {
+        self.floor.is_some_and(|floor| position < floor.position)
+    }
+
     /// Result of a search behind damage that found no message.
     fn ended(&self) -> Progress {
         match self.behind_damage {
@@ -213,6 +251,7 @@ impl Scan {
         let is_possible = match self.behind_damage {
             DamagePolicy::Unknown => false,
             DamagePolicy::UpTo(end_offset) => header.offset() < end_offset,
+            DamagePolicy::IntactFollowers if self.was_synced(position) => true,
             DamagePolicy::IntactFollowers => {
                 header.timestamp() >= self.reached.timestamp.max(self.stopped_timestamp)
             }
@@ -257,7 +296,8 @@ impl Scan {
             let length = usize::try_from(length).expect("fits the bytes");
             if checksum_matches(&bytes[at..at + length]) {
                 self.hole.take(from, &bytes[..at]);
-                if self.goes_past_damage() && self.hole.is_unwritten {
+                let may_be_torn = self.goes_past_damage() && !self.was_synced(from + at as u64);
+                if may_be_torn && self.hole.is_unwritten {
                     return SeekResult::Unwritten;
                 }
                 let offset = header.offset();

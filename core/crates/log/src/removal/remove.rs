@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use headrace_model::{Offset, Timestamp};
 
-use crate::log::{Log, ManifestFile, Pending, Phase};
+use crate::log::{Log, Pending, Phase};
 use crate::manifest::Manifest;
-use crate::recovery::foreign::SegmentList;
+use crate::record::{ManifestFile, Record};
 use crate::recovery::recover::Recovery;
 use crate::segment::FileState;
 use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
@@ -164,6 +164,7 @@ impl Log {
             self.segments.pop_front();
             self.tail.drop_segment(base);
             self.reads.forget_segment(base);
+            self.record.note_removed(self.first_offset());
             self.removals.retry();
             self.removals.push(FileName::Log(base));
             self.removals.push(FileName::Index(base));
@@ -193,9 +194,15 @@ impl Log {
     }
 
     pub(crate) fn start_removal(&mut self, out: &mut Vec<StorageRequest>) {
-        if self.removals.in_flight.is_none()
-            && let Some(file) = self.removals.queue.pop_front()
-        {
+        let Some(file) = self.removals.queue.front().copied() else {
+            return;
+        };
+        let is_recorded = match file {
+            FileName::Log(base) => self.is_removal_recorded(base, out),
+            _ => true,
+        };
+        if self.removals.in_flight.is_none() && is_recorded {
+            self.removals.queue.pop_front();
             self.removals.in_flight = Some(file);
             self.operations
                 .start_repeated(Pending::Remove, StorageOperation::Remove { file }, out);
@@ -211,7 +218,7 @@ impl Log {
                 self.removals.done += 1;
                 self.removals.error = None;
                 if let FileName::Log(base) = file {
-                    self.listed.remove(base);
+                    self.record.remove(base);
                 }
                 self.retry_now();
             }
@@ -256,6 +263,7 @@ impl Log {
         files.append(&mut self.set_aside_files);
         let has_files = !files.is_empty() || self.manifest_file != ManifestFile::Outdated;
         files.push(FileName::Offsets);
+        files.push(FileName::ManifestCopy);
         self.reset_contents();
         if has_files {
             self.wipe = Some(Box::new(Wipe::new(files, false)));
@@ -282,7 +290,8 @@ impl Log {
         self.flush_deadline = None;
         self.sync_deadline = None;
         self.manifest_file = ManifestFile::Outdated;
-        self.listed = SegmentList::default();
+        self.record = Record::default();
+        self.generation.partition = Some(self.config.namespace);
         self.offsets_bytes_found = Some(0);
     }
 
@@ -309,7 +318,11 @@ impl Log {
                 wipe.step = WipeStep::Marking;
                 let manifest = Manifest {
                     generation: self.generation,
+                    owner: Some(self.owner()),
                     dropping: true,
+                    epoch: self.epoch,
+                    first: Offset(0),
+                    synced: None,
                     segments: None,
                 };
                 let operation = StorageOperation::Replace {

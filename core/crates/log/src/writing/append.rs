@@ -7,7 +7,7 @@ use headrace_model::{Offset, Timestamp, limits};
 use crate::batch::Batch;
 use crate::error::AppendError;
 use crate::log::Log;
-use crate::segment::Segment;
+use crate::segment::{FirstMessage, Segment};
 use crate::writing::stamp::Stamp;
 use crate::writing::tail::{AppendPosition, BLOCK_BYTES_MIN};
 
@@ -250,5 +250,11 @@ fn stamp(
     stamp.apply(messages, messages_count).map_err(|_| {
         segment.index.truncate(entries);
         AppendError::Malformed
-    })
+    })?;
+    if spot.position == 0
+        && let Some(checksum) = messages.first_chunk()
+    {
+        segment.first_message = FirstMessage::Checked(u64::from_le_bytes(*checksum));
+    }
+    Ok(())
 }

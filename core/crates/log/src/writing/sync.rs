@@ -9,6 +9,7 @@ use headrace_model::{Offset, Timestamp};
 use crate::config::IndexCaching;
 use crate::entry::{COARSE_INTERVAL_BYTES, Codec, ENTRY_BYTES, Entry, Kind};
 use crate::log::{Log, Pending};
+use crate::manifest::SyncedEnd;
 use crate::segment::{FileState, Segment};
 use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
 
@@ -120,8 +121,24 @@ impl Log {
             self.unload_beyond_limit();
         }
         self.synced_end = self.synced_end.max(end);
+        self.note_synced(base, now);
         self.sync_deadline = None;
         self.schedule_sync(now);
+    }
+
+    fn note_synced(&mut self, base: Offset, now: Timestamp) {
+        let Some(index) = self.segment_index(base) else {
+            return;
+        };
+        let segment = &self.segments[index];
+        let end = SyncedEnd {
+            segment: base,
+            offset: self.synced_end,
+            position: segment.synced,
+            timestamp: segment.last_timestamp.unwrap_or(self.last_timestamp),
+        };
+        let is_promised = self.config.durability.awaits_sync();
+        self.record.note_synced(end, is_promised, now);
     }
 
     /// Append index entries of messages now on the device, oldest segment first, and seal complete segments.

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use headrace_model::{Offset, Timestamp};
 
-use crate::log::{Log, ManifestFile, Pending};
+use crate::log::{Log, Pending};
+use crate::record::ManifestFile;
 use crate::segment::{FileState, Segment};
 use crate::storage::{
     ALLOCATE_STEP_BYTES, FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
@@ -103,6 +104,9 @@ impl Log {
             self.create_log_file(index, out);
             return false;
         }
+        if !self.is_epoch_recorded(out) {
+            return false;
+        }
         index.checked_sub(1).is_none_or(|before| {
             let before = &self.segments[before];
             before.synced == before.size
@@ -125,13 +129,9 @@ impl Log {
     }
 
     fn create_log_file(&mut self, index: usize, out: &mut Vec<StorageRequest>) {
-        match self.manifest_file {
-            ManifestFile::Replacing => return,
-            ManifestFile::Outdated => return self.replace_manifest(out),
-            ManifestFile::Current if !self.listed.has(self.segments[index].base) => {
-                return self.replace_manifest(out);
-            }
-            ManifestFile::Current => {}
+        let is_listed = self.record.may_exist(self.segments[index].base);
+        if self.manifest_file != ManifestFile::Current || !is_listed {
+            return self.require_manifest(out);
         }
         let segment = &mut self.segments[index];
         let base = segment.base;
@@ -143,21 +143,6 @@ impl Log {
             };
             self.operations
                 .start_repeated(Pending::CreateLog(base), operation, out);
-        }
-    }
-
-    pub(crate) fn manifest_replaced(&mut self, result: Result<(), StorageError>, now: Timestamp) {
-        match result {
-            Ok(()) => {
-                self.manifest_file = ManifestFile::Current;
-                self.listed.written();
-                self.retry_now();
-            }
-            Err(error) => {
-                if self.fail_unless_out_of_space(now, "replacing", FileName::Manifest, error) {
-                    self.manifest_file = ManifestFile::Outdated;
-                }
-            }
         }
     }
 

@@ -222,11 +222,19 @@ fn a_cut_sealed_segment_is_damage() {
 #[test]
 fn an_unreadable_partition_closes_with_its_reason() {
     let harms: [fn(&mut World); 4] = [
-        |world| world.disk.flip(FileName::Manifest, 20),
-        |world| world.disk.lose(FileName::Manifest),
         |world| {
-            let fault = Fault::Read(FileName::Manifest, StorageErrorKind::Damaged);
-            world.disk.faults.push(fault);
+            world.disk.flip(FileName::Manifest, 20);
+            world.disk.flip(FileName::ManifestCopy, 20);
+        },
+        |world| {
+            world.disk.lose(FileName::Manifest);
+            world.disk.lose(FileName::ManifestCopy);
+        },
+        |world| {
+            for file in [FileName::Manifest, FileName::ManifestCopy] {
+                let fault = Fault::Read(file, StorageErrorKind::Damaged);
+                world.disk.faults.push(fault);
+            }
         },
         |world| {
             let fault = Fault::Read(FileName::Offsets, StorageErrorKind::Damaged);
@@ -247,7 +255,9 @@ fn an_unreadable_partition_closes_with_its_reason() {
         assert!(matches!(error, PartitionError::Failed(_)));
         assert!(world.try_poll(PollingStrategy::First, 1).is_err());
         world.close();
-        let kept = files.iter().filter(|file| **file != FileName::Manifest);
+        let is_manifest =
+            |file: &FileName| matches!(file, FileName::Manifest | FileName::ManifestCopy);
+        let kept = files.iter().filter(|file| !is_manifest(file));
         for file in kept {
             assert!(world.disk.files().contains(file), "nothing is thrown away");
         }
@@ -261,8 +271,9 @@ fn a_partition_that_could_not_be_opened_opens_later() {
     world.close();
     world.reopen_with(|world| {
         let file = FileName::Log(Offset(94));
+        // The first message, and the scan.
         let harm = Fault::Read(file, StorageErrorKind::Damaged);
-        world.disk.faults.push(harm);
+        world.disk.faults.extend([harm; 2]);
         world.disk.lose(FileName::Index(Offset(94)));
     });
     assert!(world.partition.failure().is_some());

@@ -85,21 +85,24 @@ fn logs_that_are_not_listed_are_set_aside_and_reported() {
     }
 }
 
-/// A directory whose manifest has no list is opened unchanged, and the manifest gets a list at once.
+/// Directories of earlier servers, whose manifests have another format, are opened unchanged, and the manifest is replaced
+/// at once.
 #[test]
-fn directories_without_a_segment_list_get_one() {
+fn directories_of_earlier_servers_are_opened() {
     let mut world = filled(30);
     world.close();
-    let text = String::from_utf8(world.disk.content(FileName::Manifest).to_vec()).expect("text");
-    assert!(text.contains("\"segments\":[0,"), "{text}");
     let old = b"{\"format\":1,\"incarnation\":77,\"purge_epoch\":0,\"contents\":\"kept\",\"checksum\":\"6213f61dce71ec50\"}\n";
     world.disk.set_content(FileName::Manifest, old.to_vec());
     world.reopen_with(|_| {});
     assert_eq!(world.notices, []);
     assert_eq!(all(&mut world), (0..30).collect::<Vec<_>>());
     world.settle();
-    let again = world.disk.content(FileName::Manifest).to_vec();
-    assert_eq!(String::from_utf8(again).expect("text"), text);
+    let text = String::from_utf8(world.disk.content(FileName::Manifest).to_vec()).expect("text");
+    assert!(
+        text.starts_with("{\"format\":3,") && text.contains("\"tags\":\"incarnation\""),
+        "{text}"
+    );
+    assert!(text.contains("\"segments\":[[0,10640,null],"), "{text}");
 }
 
 /// Wherever a crash happens, a segment is listed before it has messages, and no segment is taken for a foreign log.

@@ -7,6 +7,7 @@ mod failures;
 mod footprint;
 mod foreign;
 mod harm;
+mod identity;
 mod intents;
 mod model;
 mod plans;

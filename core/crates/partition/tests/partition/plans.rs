@@ -107,7 +107,9 @@ fn indexes_are_read_only_where_they_are_needed() {
     };
     assert_eq!(starts(&plan), [0, 2100, 4200]);
     let ticket = world.submit(request(0, FOREVER, 300_000));
-    assert_eq!(reads_of_indexes(&world), 1);
+    while reads_of_indexes(&world) == 0 {
+        assert!(world.step(), "an index is read");
+    }
     assert!(world.wait_for(ticket).is_ok());
 }
 

@@ -151,9 +151,9 @@ fn an_untouched_partition_is_purged_without_a_trace() {
     assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
 }
 
-/// Ids are reused: contents left by an earlier partition in the directory are dropped and never served.
+/// LOG-13: numbers are reused. Contents left by an earlier partition in the directory are never served, and set aside.
 #[test]
-fn files_of_another_incarnation_are_dropped() {
+fn files_of_an_earlier_incarnation_are_set_aside() {
     for steps in 0..30 {
         let mut world = filled(Durability::Os);
         world.close();
@@ -168,7 +168,9 @@ fn files_of_another_incarnation_are_dropped() {
         world.append(&[sent(100, 10)]).expect("appended");
         world.restart();
         assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
-        assert!(!world.disk.files().contains(&FileName::Log(Offset(10))));
+        let log = FileName::Log(Offset(10));
+        assert!(!world.disk.files().contains(&log));
+        assert!(world.disk.files_set_aside().contains(&log), "{steps}");
     }
 }
 
@@ -188,6 +190,7 @@ fn a_purge_ends_a_failure() {
     world.settle();
     world.close();
     world.disk.flip(FileName::Manifest, 30);
+    world.disk.lose(FileName::ManifestCopy);
     world.crash(Crash::Kill);
     assert!(world.partition.failure().is_some());
     world.purge();

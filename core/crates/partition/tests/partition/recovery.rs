@@ -181,9 +181,8 @@ fn what_is_cut_is_kept_beside_the_log() {
     );
 
     let mut world = filled(config(Durability::Os), 20);
-    world.close();
+    world.settle();
     world.reopen_with(|world| {
-        world.disk.lose(INDEX);
         world.disk.truncate(LOG, 20 * 1064 - 1);
         world
             .disk
@@ -230,6 +229,9 @@ fn background_syncs_bound_what_power_can_take() {
     world.pass(deadline.0 - world.now.0);
     world.settle();
     assert_eq!(world.statistics.unsynced_bytes(), 0);
+    let deadline = world.partition.next_deadline().expect("a record is due");
+    world.pass(deadline.0 - world.now.0);
+    world.settle();
     assert_eq!(world.partition.next_deadline(), None);
     assert!(world.partition.is_idle());
     world.append(&[sent(10, 1000)]).expect("appended");
@@ -437,7 +439,8 @@ fn an_empty_last_segment_is_taken_over() {
     assert_eq!(all(&mut world), (0..11).collect::<Vec<_>>());
     assert!(!world.disk.content(next).is_empty());
 
-    world.disk.truncate(next, 0);
+    let mut world = filled(world.config, 10);
+    world.settle();
     world.disk.lose(INDEX);
     world.disk.truncate(LOG, 9 * 1064 + 5);
     world.crash(Crash::Kill);
@@ -457,7 +460,7 @@ fn what_is_left_behind_the_end_is_removed_before_its_name_is_used() {
     };
     for seed in 0..20 {
         let mut world = filled(small.clone(), 4);
-        world.close();
+        world.settle();
         let next = FileName::Log(Offset(4));
         assert!(world.disk.files().contains(&next));
         world.disk.lose(INDEX);
@@ -485,12 +488,11 @@ fn an_empty_file_amid_the_segments_hides_nothing() {
         },
         10,
     );
-    world.close();
+    world.settle();
     let left = FileName::Log(Offset(10));
     world.disk.lose(INDEX);
     world.disk.truncate(LOG, 9 * 1064);
-    world.disk.faults.push(Fault::Remove);
-    world.restart();
+    world.reopen_with(|world| world.disk.faults.push(Fault::Remove));
     world.settle();
     assert!(world.disk.files().contains(&left) && world.disk.faults.is_empty());
     let three: Vec<_> = (9..12).map(|number| sent(number, 1000)).collect();

@@ -18,44 +18,53 @@ use crate::events::Events;
 /// Directory of what was renamed, among those of the streams, which may be a file system of their own.
 const REMOVED: &str = "streams/removed";
 
-/// Directory of a partition that is to be removed.
+/// Directory of what no partition owns, among those of the streams. It is never removed.
+pub const SET_ASIDE: &str = "streams/set-aside";
+
+/// Directory of a partition that is to leave its place.
 pub struct Removal {
     directory: PathBuf,
-    /// Directory that it is moved to.
-    removed: PathBuf,
+    /// Data directory.
+    data: PathBuf,
     /// Name there, without the number that makes it unique.
     name: String,
 }
 
 impl Removal {
     pub(super) fn new(data: &Path, directory: PathBuf, name: String) -> Self {
-        let removed = data.join(REMOVED);
         Self {
             directory,
-            removed,
+            data: data.to_owned(),
             name,
         }
     }
 
     /// Remove the directory with its contents, and the parent directories that become empty, up to the stream's.
     pub fn run(&self) -> io::Result<()> {
-        if let Some(moved) = self.move_away()? {
+        if let Some(moved) = self.move_to(REMOVED)? {
             remove_all(&moved)?;
         }
         self.remove_empty_parents()
     }
 
-    /// Rename the directory durably; None if it does not exist.
-    fn move_away(&self) -> io::Result<Option<PathBuf>> {
-        create_durably(&self.removed)?;
+    /// Keep the directory with its contents in another place, and create an empty one.
+    pub(super) fn set_aside(&self) -> io::Result<()> {
+        self.move_to(SET_ASIDE)?;
+        create_durably(&self.directory)
+    }
+
+    /// Rename the directory durably to one in `place`; None if it does not exist.
+    fn move_to(&self, place: &str) -> io::Result<Option<PathBuf>> {
+        let place = self.data.join(place);
+        create_durably(&place)?;
         let mut number = 0_u32;
         loop {
-            let moved = self.removed.join(format!("{}.{number}", self.name));
+            let moved = place.join(format!("{}.{number}", self.name));
             match fs::rename(&self.directory, &moved) {
                 Ok(()) => {
-                    sync(&self.removed)?;
-                    if let Some(place) = self.directory.parent() {
-                        sync_unless_removed(place)?;
+                    sync(&place)?;
+                    if let Some(above) = self.directory.parent() {
+                        sync_unless_removed(above)?;
                     }
                     return Ok(Some(moved));
                 }
@@ -173,7 +182,7 @@ mod tests {
         let mut moved = Vec::new();
         for _ in 0..2 {
             written(&removal);
-            moved.push(removal.move_away().unwrap().unwrap());
+            moved.push(removal.move_to(REMOVED).unwrap().unwrap());
             assert!(!removal.directory.exists());
         }
         assert!(
@@ -194,6 +203,20 @@ mod tests {
         while !unfinished(root.path()).unwrap().is_empty() {
             assert!(Instant::now() < deadline);
             thread::yield_now();
+        }
+    }
+
+    /// LOG-13: what is set aside stays, also if it happens again.
+    #[test]
+    fn what_is_set_aside_is_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let removal = removal(root.path(), 3);
+        for number in 0..2 {
+            written(&removal);
+            removal.set_aside().unwrap();
+            assert_eq!(prepare(&removal.directory).unwrap(), []);
+            let kept = root.path().join(SET_ASIDE).join(format!("1-2-3.{number}"));
+            assert!(kept.join("00000000000000000000.log").exists());
         }
     }
 

@@ -171,6 +171,8 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub struct Disk {
     files: BTreeMap<FileName, File>,
+    /// Contents of directories that were moved away.
+    set_aside: Vec<BTreeMap<FileName, File>>,
     /// Names created, replaced or removed since the last sync of the directory, in order, with the file that each named
     /// before.
     unsynced_names: Vec<(FileName, Option<File>)>,
@@ -185,6 +187,14 @@ pub struct Disk {
 impl Disk {
     pub fn files(&self) -> Vec<FileName> {
         self.files.keys().copied().collect()
+    }
+
+    /// Files of the directories that were moved away.
+    pub fn files_set_aside(&self) -> Vec<FileName> {
+        let directories = self.set_aside.iter();
+        directories
+            .flat_map(|files| files.keys().copied())
+            .collect()
     }
 
     pub fn content(&self, file: FileName) -> &[u8] {
@@ -250,6 +260,10 @@ impl Disk {
                     .iter()
                     .map(|(name, file)| (*name, file.content.len() as u64));
                 return Ok(StorageOutcome::Listed(list.collect()));
+            }
+            StorageOperation::SetAsideDirectory => {
+                self.unsynced_names.clear();
+                self.set_aside.push(std::mem::take(&mut self.files));
             }
             StorageOperation::Create { file } => {
                 self.files.insert(*file, File::default());

@@ -486,7 +486,7 @@ fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
 
 fn file_of(operation: &StorageOperation) -> Option<FileName> {
     match operation {
-        StorageOperation::OpenDirectory => None,
+        StorageOperation::OpenDirectory | StorageOperation::SetAsideDirectory => None,
         StorageOperation::Create { file }
         | StorageOperation::Write { file, .. }
         | StorageOperation::Read { file, .. }

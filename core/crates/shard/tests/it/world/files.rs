@@ -47,6 +47,7 @@ impl Files {
                         .collect(),
                 ));
             }
+            StorageOperation::SetAsideDirectory => self.remove_directory(namespace),
             StorageOperation::Create { file } => {
                 self.by_name.insert((namespace, file), Vec::new());
             }

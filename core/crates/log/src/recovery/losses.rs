@@ -1,0 +1,126 @@
+//! Losses: messages that were on the device, by the manifest, and are not there any more.
+//!
+//! The offsets of lost messages are not used again: readers that had them would take others for them.
+
+use headrace_model::Offset;
+
+use crate::error::Notice;
+use crate::log::Log;
+use crate::manifest::SyncedEnd;
+use crate::record::ManifestFile;
+use crate::segment::Segment;
+use crate::storage::FileName;
+
+impl Log {
+    /// Offset after the last message that was on the device, by the manifest.
+    pub(crate) fn synced_before(&self) -> Offset {
+        let manifest = self.record.on_disk();
+        let first = manifest.map_or(Offset(0), |manifest| manifest.first);
+        let synced = manifest.and_then(|manifest| manifest.synced);
+        synced.map_or(first, |synced| synced.offset.max(first))
+    }
+
+    /// Boundary in the log of this segment up to which everything was on the device, by the manifest.
+    pub(crate) fn floor_of(&self, base: Offset) -> Option<SyncedEnd> {
+        let manifest = self.record.on_disk()?;
+        let synced = manifest.synced.filter(|synced| synced.segment >= base)?;
+        if synced.segment == base {
+            return Some(synced);
+        }
+        // A segment gets its first byte only after everything before it is on the device.
+        let position = self.record.listed(base)?.size?;
+        let listed = manifest.segments.as_ref()?;
+        let next = listed.iter().find(|listed| listed.base > base)?;
+        Some(SyncedEnd {
+            segment: base,
+            offset: next.base,
+            position,
+            timestamp: synced.timestamp,
+        })
+    }
+
+    /// Report the listed logs that are missing or became shorter, except the last one that has bytes: its scan finds
+    /// what it lacks.
+    pub(crate) fn report_losses(&mut self) {
+        let logs = self.recovery().logs();
+        let scanned = self.recovery().scanned_segment.0;
+        let Some(manifest) = self.record.on_disk() else {
+            return;
+        };
+        let Some(listed) = &manifest.segments else {
+            return;
+        };
+        let has_bytes_behind =
+            |base: Offset| logs.iter().any(|(other, size)| *other > base && *size > 0);
+        let mut losses = alloc::vec::Vec::new();
+        for (index, segment) in listed.iter().enumerate() {
+            let base = segment.base;
+            let synced = manifest.synced.filter(|synced| synced.segment >= base);
+            let was_filled =
+                synced.is_some_and(|synced| synced.segment > base) || has_bytes_behind(base);
+            let end = match listed.get(index + 1) {
+                Some(next) if was_filled => next.base,
+                _ => synced.map_or(base, |synced| synced.offset),
+            };
+            // Manifests of earlier formats do not say which segments were removed.
+            if manifest.owner.is_none() || base < manifest.first || end <= base {
+                continue;
+            }
+            let file = FileName::Log(base);
+            match (logs.iter().find(|(other, _)| *other == base), segment.size) {
+                (None | Some((_, 0)), _) => losses.push(Notice::Lost {
+                    offset: base,
+                    messages_count: end.0 - base.0,
+                    file,
+                }),
+                (Some((_, size)), Some(expected)) if *size < expected && base != scanned => {
+                    losses.push(Notice::Shortened {
+                        file,
+                        missing_bytes: expected - size,
+                    });
+                }
+                _ => {}
+            }
+        }
+        if !losses.is_empty() {
+            self.manifest_file = ManifestFile::Outdated;
+        }
+        self.notices.append(&mut losses);
+    }
+
+    /// Continue behind the messages that were on the device, if the last of them are gone.
+    pub(crate) fn skip_lost_end(&mut self) {
+        let end = self.synced_before();
+        if end <= self.next_offset {
+            return;
+        }
+        // The messages are missing at the end of the last segment.
+        while self.segments.back().is_some_and(|last| last.size == 0) {
+            self.segments.pop_back();
+        }
+        if let Some(last) = self.segments.pop_back() {
+            self.segments.push_back(Segment {
+                last_timestamp: last.last_timestamp,
+                first_message: last.first_message,
+                ..Segment::sealed(last.base, end, last.size)
+            });
+            self.segments
+                .push_back(Segment::new(end, self.last_timestamp));
+        }
+        self.next_offset = end;
+        self.synced_end = end;
+    }
+
+    /// Remove the logs that the manifest states to be removed. A crash left them.
+    pub(crate) fn finish_removals(&mut self) {
+        let Some(first) = self.record.on_disk().map(|manifest| manifest.first) else {
+            return;
+        };
+        let files = &mut self.recovery().files;
+        let is_removed = |(file, _): &mut (FileName, u64)| matches!(file, FileName::Log(base) | FileName::Index(base) | FileName::Cut(base, _) if *base < first);
+        let removed: alloc::vec::Vec<_> = files.extract_if(.., is_removed).collect();
+        for (file, _) in removed {
+            self.removals.push(file);
+        }
+    }
+}
