@@ -1,6 +1,13 @@
-use headrace_buffer::Buffer;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
 
+use headrace_buffer::Buffer;
+use headrace_log::storage::{StorageCompletion, StorageOperation, StorageOutcome, StorageRequest};
+
+use super::opening::FILE_BYTES_MAX;
 use super::*;
+use crate::record::RECORD_BYTES;
 
 const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
 const GROUP: ConsumerKey = ConsumerKey::Group(1);

@@ -1,0 +1,195 @@
+//! Writing changes to the file, one write at a time.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+use headrace_log::storage::{
+    FileName, StorageCompletion, StorageError, StorageOperation, StorageOutcome, StorageRequest,
+};
+use headrace_model::Timestamp;
+
+use super::{File, Loading, Purpose, StoredOffsets};
+use crate::record::{RECORD_BYTES, Record};
+
+/// Minimum size of a file that is compacted.
+const COMPACT_FROM_BYTES: u64 = 64 * 1024;
+/// Ratio of file size to live records above which the file is compacted.
+const COMPACT_RATIO: u64 = 8;
+
+impl StoredOffsets {
+    /// Start the operations that are due: at most one that changes the file, and one sync, at a time. The file is
+    /// neither replaced nor created while it is being synced.
+    pub(crate) fn start(&mut self, out: &mut Vec<StorageRequest>) {
+        let is_syncing = self.is_under_way(|purpose| matches!(purpose, Purpose::Sync { .. }));
+        if !self.is_under_way(|purpose| !matches!(purpose, Purpose::Sync { .. })) {
+            self.start_change(is_syncing, out);
+        }
+        let is_renewed = self
+            .is_under_way(|purpose| matches!(purpose, Purpose::Create | Purpose::Replace { .. }));
+        let is_due = self.sync_target > self.synced && self.written > self.synced;
+        if is_due && !is_syncing && !is_renewed {
+            let sync = Purpose::Sync {
+                changes: self.written,
+            };
+            let operation = StorageOperation::Sync {
+                file: FileName::Offsets,
+            };
+            self.operations.start(sync, operation, out);
+        }
+    }
+
+    fn start_change(&mut self, is_syncing: bool, out: &mut Vec<StorageRequest>) {
+        if self.is_owed {
+            if !is_syncing {
+                self.replace(out);
+            }
+            return;
+        }
+        if self.queue.is_empty() {
+            return;
+        }
+        if self.file == File::Missing {
+            let operation = StorageOperation::Create {
+                file: FileName::Offsets,
+            };
+            self.operations
+                .start_repeated(Purpose::Create, operation, out);
+        } else if !is_syncing && self.length > COMPACT_FROM_BYTES.max(self.compact_beyond()) {
+            self.replace(out);
+        } else {
+            self.write(out);
+        }
+    }
+
+    /// File size beyond which superseded records take too much of it.
+    fn compact_beyond(&self) -> u64 {
+        let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
+        (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO
+    }
+
+    fn is_under_way(&self, is_meant: impl Fn(&Purpose) -> bool) -> bool {
+        self.operations.purposes().any(is_meant)
+    }
+
+    fn write(&mut self, out: &mut Vec<StorageRequest>) {
+        let mut records = Vec::with_capacity(self.queue.len() * RECORD_BYTES);
+        for (consumer, offset) in core::mem::take(&mut self.queue) {
+            Record { consumer, offset }.encode(self.tag, &mut records);
+        }
+        let write = Purpose::Write {
+            changes: self.changes,
+            bytes: records.len() as u64,
+        };
+        let operation = StorageOperation::Write {
+            file: FileName::Offsets,
+            position: self.length,
+            slices: vec![Slice::from_vec(records)],
+        };
+        self.operations.start_repeated(write, operation, out);
+    }
+
+    pub(super) fn replace(&mut self, out: &mut Vec<StorageRequest>) {
+        let mut contents = Vec::with_capacity(self.values.len() * RECORD_BYTES);
+        for (consumer, offset) in &self.values {
+            let record = Record {
+                consumer: *consumer,
+                offset: Some(*offset),
+            };
+            record.encode(self.tag, &mut contents);
+        }
+        self.queue.clear();
+        let replace = Purpose::Replace {
+            changes: self.changes,
+            bytes: contents.len() as u64,
+        };
+        let operation = StorageOperation::Replace {
+            file: FileName::Offsets,
+            contents,
+        };
+        self.operations.start_repeated(replace, operation, out);
+    }
+
+    /// Repeat operations that lacked memory or handles, if they are due.
+    pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.operations.repeat(now, out);
+    }
+
+    /// Drop operations that wait for memory or handles.
+    pub(crate) fn drop_waiting(&mut self) {
+        self.operations.drop_waiting();
+    }
+
+    /// Time of the next call of [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background).
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        [self.operations.repeat_deadline(), self.sync_deadline]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// End an operation of this file. On an error offsets can no longer be stored. If the error is a lack of space and
+    /// comes with true, call [`start`](Self::start) again once there is space.
+    pub(crate) fn complete(
+        &mut self,
+        now: Timestamp,
+        completion: StorageCompletion,
+        out: &mut Vec<StorageRequest>,
+    ) -> Result<(), (StorageError, bool)> {
+        let Some((purpose, result)) = self.operations.end(now, completion) else {
+            return Ok(());
+        };
+        if purpose == Purpose::Ignored {
+            return Ok(());
+        }
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let is_change = matches!(purpose, Purpose::Write { .. } | Purpose::Replace { .. });
+                self.is_owed |= is_change;
+                if self.loading == Loading::Correcting {
+                    // The values in memory are correct, and the failure keeps new messages out until the file is.
+                    self.loading = Loading::Complete;
+                }
+                return Err((error, is_change || purpose == Purpose::Create));
+            }
+        };
+        match purpose {
+            Purpose::Read { position, length } => {
+                if let StorageOutcome::Read(bytes) = outcome {
+                    self.take_records(&bytes);
+                    let end = position + u64::from(length);
+                    if bytes.len() == length as usize && end < self.length {
+                        self.read(end, out);
+                        return Ok(());
+                    }
+                }
+                self.loading = Loading::Loaded;
+                // The loaded records may not be on the device: they count as a change that is not synced.
+                self.changes += 1;
+                self.written = self.changes;
+            }
+            Purpose::Create => {
+                self.file = File::Ready;
+                self.length = 0;
+            }
+            Purpose::Write { changes, bytes } => {
+                self.length += bytes;
+                self.written = self.written.max(changes);
+            }
+            Purpose::Replace { changes, bytes } => {
+                self.file = File::Ready;
+                self.length = bytes;
+                self.is_owed = false;
+                self.written = self.written.max(changes);
+                self.synced = self.synced.max(changes);
+                if self.loading == Loading::Correcting {
+                    self.loading = Loading::Complete;
+                }
+            }
+            Purpose::Sync { changes } => self.synced = self.synced.max(changes),
+            Purpose::Ignored => {}
+        }
+        Ok(())
+    }
+}
