@@ -71,6 +71,26 @@ def test_stored_offsets_that_cannot_be_written_are_not_acknowledged(server: Serv
             assert found >= offset
 
 
+def test_producers_do_not_wait_for_stored_offsets(server: ServerProcess) -> None:
+    """LOG-14: only consumers wait for a file of offsets that cannot be written, and only until it can be."""
+    with RawConnection.as_root(server.address) as connection:
+        connection.create_topic("s")
+        connection.send("s", "t", 0, b"m")
+        store = frames.consumer_offset("s", "t", 0, 0, who=frames.consumer(1))
+        assert connection.status(Code.STORE_CONSUMER_OFFSET, store) == Status.OK
+        limit_files(server, 16)
+        assert connection.status(Code.STORE_CONSUMER_OFFSET, store) == Status.CANNOT_WRITE_TO_FILE
+        # Files are appended to again, but the offsets are tried only every second.
+        limit_files(server, FILE_BYTES_MAX)
+        connection.send("s", "t", 0, b"n")
+        eventually("offsets stored", lambda: connection.status(Code.STORE_CONSUMER_OFFSET, store) == Status.OK)
+        eventually("a line about the recovery", lambda: "partition 0/0/0 recovered" in server.log_tail())
+    server.restart(kill=True)
+    with RawConnection.as_root(server.address) as connection:
+        assert connection.stored_offset("s", "t", 0, who=frames.consumer(1)) == 0
+        assert connection.poll("s", "t", 0, Strategy.FIRST, count=10).payloads == [b"m", b"n"]
+
+
 def test_a_catalog_that_cannot_be_written(server: ServerProcess) -> None:
     """Every acknowledged change is in the journal; messages are still accepted."""
     with RawConnection.as_root(server.address) as connection:

@@ -62,7 +62,7 @@ impl PartitionStatistics {
         unsynced_bytes, set_unsynced_bytes, u64
     );
     counter!(
-        /// True if the partition closed itself after a failure.
+        /// True if the partition closed itself after a failure, or one of its files cannot be written or read at present.
         failed, set_failed, bool
     );
     counter!(

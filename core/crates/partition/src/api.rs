@@ -236,9 +236,9 @@ pub enum PartitionError {
     /// The partition has too many stages, or they are too large together. The request had no effect.
     #[error("the partition has too many staged messages")]
     StagesExhausted,
-    /// The storage failed, and the stage with it.
-    #[error("partition {namespace}: {file} cannot be stored: {source}")]
-    Stage {
+    /// A file cannot be written or read: a stage, which failed with it, or one that is tried again until it can be.
+    #[error("partition {namespace}: {file} cannot be written or read: {source}")]
+    Store {
         /// The partition.
         namespace: Namespace,
         /// The file.

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod api;
+mod commits;
 mod offsets;
 mod open;
 mod partition;
@@ -14,6 +15,7 @@ mod plan;
 mod poll;
 mod record;
 mod retention;
+mod retry;
 mod settle;
 mod stages;
 

@@ -1,14 +1,18 @@
 //! Stored offsets of consumers and groups, in memory and in one append-only file (LOG-10).
 
+mod failure;
 mod opening;
 mod storing;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use headrace_log::Operations;
 use headrace_model::{Offset, Timestamp};
 
+use self::failure::Effort;
 use crate::api::ConsumerKey;
+use crate::retry::FailingFile;
 
 /// Id bit that distinguishes operations of this file from those of the log.
 const ID_BIT: u64 = 1 << 63;
@@ -81,6 +85,11 @@ pub(crate) struct StoredOffsets {
     queue: BTreeMap<ConsumerKey, Option<u64>>,
     /// True if a write failed whose changes are not in the queue any more: the whole file has to be written.
     is_owed: bool,
+    /// True if the file names offsets beyond the last message, until it is replaced.
+    is_wrong: bool,
+    /// Present while the file cannot be written.
+    failing: Option<Box<FailingFile>>,
+    effort: Effort,
     changes: u64,
     written: u64,
     synced: u64,
@@ -105,6 +114,9 @@ impl StoredOffsets {
             highest: None,
             queue: BTreeMap::new(),
             is_owed: false,
+            is_wrong: false,
+            failing: None,
+            effort: Effort::Endless,
             changes: 0,
             written: 0,
             synced: 0,
@@ -218,9 +230,10 @@ impl StoredOffsets {
         self.operations.is_empty()
     }
 
-    /// Return whether all changes are as durable as requested.
+    /// Return whether all changes are as durable as requested, or cannot be.
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_drained() && self.queue.is_empty() && self.synced >= self.sync_target
+        let is_stored = self.queue.is_empty() && self.synced >= self.sync_target;
+        self.is_drained() && (is_stored || self.is_given_up())
     }
 
     /// Reset the state when the log begins a new generation or opens again. The log removes the file together with its
@@ -233,6 +246,8 @@ impl StoredOffsets {
         self.length = 0;
         self.damaged = 0;
         self.is_owed = false;
+        self.is_wrong = false;
+        self.recovered();
         self.highest = None;
         self.written = self.changes;
         self.synced = self.changes;

@@ -87,7 +87,8 @@ impl Partition {
         }
         self.resume_publication();
         self.advance_publishing(now, out);
-        if self.stages.publishing.holds_appends() && self.log.failure().is_none() {
+        let is_refusing = self.log.failure().is_some() || self.withheld().is_some();
+        if self.stages.publishing.holds_appends() && !is_refusing {
             return;
         }
         if self.offsets.damaged() > 0 {

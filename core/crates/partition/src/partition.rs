@@ -5,13 +5,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headrace_buffer::{BufferPool, MemoryAccount, Purpose};
-use headrace_log::storage::{FileName, StorageCompletion};
+use headrace_log::storage::StorageCompletion;
 use headrace_log::{
     AppendError, Appended, Batch, Failure, Generation, Log, LogConfig, RemovalProgress,
 };
 use headrace_model::{Namespace, Offset, PartitionStatistics, Timestamp};
 
 use crate::api::{ConsumerKey, Outbox, PartitionError, Request, RequestId, Response, StoredOffset};
+use crate::commits::PendingOffsetCommit;
 use crate::offsets::StoredOffsets;
 use crate::open::QueuedRequests;
 use crate::poll::PendingPoll;
@@ -48,15 +49,6 @@ pub(crate) struct PendingAppend {
     pub(crate) ticket: Option<RequestId>,
     pub(crate) bytes: u64,
     pub(crate) appended: Appended,
-}
-
-/// Response that waits until a change of stored offsets is in their file.
-#[derive(Debug)]
-pub(crate) struct PendingOffsetCommit {
-    pub(crate) ticket: RequestId,
-    pub(crate) change: u64,
-    pub(crate) synced: bool,
-    pub(crate) response: Response,
 }
 
 #[derive(Debug)]
@@ -139,6 +131,7 @@ impl Partition {
         if self.closing
             || self.waiting.is_some()
             || self.log.failure().is_some()
+            || self.withheld().is_some()
             || self.stages.publishing.holds_appends()
         {
             let batch = Batch::copied(messages, messages_count);
@@ -155,17 +148,7 @@ impl Partition {
     /// If the partition did not request the operation, or it was completed before.
     pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
         if StoredOffsets::owns(completion.id) {
-            match self.offsets.complete(now, completion, &mut out.storage) {
-                Ok(()) if self.offsets.needs_full_rewrite() => {}
-                Ok(()) => self.log.offsets_written(),
-                Err((error, repeatable)) => {
-                    let file = ("writing", FileName::Offsets);
-                    // Once the offsets are loaded, only their file remains to be corrected, and polls need not wait.
-                    let is_opening = self.waiting.is_some() && !self.offsets.is_loaded();
-                    self.log
-                        .fail_companion_file(now, file, error, repeatable, is_opening);
-                }
-            }
+            self.complete_offsets(now, completion, out);
         } else if Stages::owns(completion.id) {
             self.complete_stages(now, completion, out);
         } else {
@@ -246,7 +229,7 @@ impl Partition {
             self.offsets.drop_waiting();
             self.stages.give_up_waiting();
         }
-        self.offsets.sync_all();
+        self.offsets.close();
         self.log.close(now, &mut out.storage);
         self.advance(now, out);
     }
@@ -355,6 +338,7 @@ impl Partition {
     pub fn has_room_for(&self, length: usize) -> bool {
         self.closing
             || self.failure().is_some()
+            || self.is_open() && self.withheld().is_some()
             || self.is_open()
                 && !self.stages.publishing.holds_appends()
                 && self.log.has_room_for(length)
@@ -411,6 +395,9 @@ impl Partition {
         match request {
             Request::Append { batch } => {
                 let bytes = batch.size_bytes();
+                if let Some(error) = self.withheld() {
+                    return respond(out, ticket, Err(error));
+                }
                 let is_held = self.stages.publishing.holds_appends();
                 let appended = if is_held && self.log.failure().is_none() {
                     Err(AppendError::Busy)
@@ -504,47 +491,6 @@ impl Partition {
             }),
             Err(error) => respond(out, ticket, Err(error.into())),
         }
-    }
-
-    fn change_offset(
-        &mut self,
-        ticket: RequestId,
-        consumer: ConsumerKey,
-        offset: Option<Offset>,
-        out: &mut Outbox,
-    ) {
-        if let Some(failure) = self.log.failure() {
-            return respond(out, ticket, Err(PartitionError::Failed(failure.clone())));
-        }
-        if offset.is_some() && !self.offsets.has_room_for(consumer) {
-            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
-        }
-        let change = self.offsets.change(consumer, offset);
-        let synced = self.log.config().durability.awaits_offset_sync();
-        self.respond_when_stored(ticket, change, synced, Response::Done, out);
-    }
-
-    /// Answer once a change of the stored offsets is as durable as configured.
-    pub(crate) fn respond_when_stored(
-        &mut self,
-        ticket: RequestId,
-        change: u64,
-        synced: bool,
-        response: Response,
-        out: &mut Outbox,
-    ) {
-        if !self.log.config().durability.awaits_offset_write() {
-            return respond(out, ticket, Ok(response));
-        }
-        if synced {
-            self.offsets.sync(change);
-        }
-        self.commits.push_back(PendingOffsetCommit {
-            ticket,
-            change,
-            synced,
-            response,
-        });
     }
 
     /// Offset of the last visible message; 0 if there is none.

@@ -34,19 +34,7 @@ impl Partition {
         }
         self.settle_polls(out);
         self.settle_plans(out);
-        let offsets = &self.offsets;
-        self.commits.retain_mut(|commit| {
-            let is_done = if commit.synced {
-                offsets.is_synced(commit.change)
-            } else {
-                offsets.is_written(commit.change)
-            };
-            if is_done {
-                let response = core::mem::replace(&mut commit.response, Response::Done);
-                respond(out, commit.ticket, Ok(response));
-            }
-            !is_done
-        });
+        self.settle_commits(out);
         let log = &self.log;
         self.flushes.retain(|flush| {
             let end = if flush.fsync {
@@ -120,6 +108,7 @@ impl Partition {
         }
         if !self.log.is_out_of_space() {
             self.offsets.drop_waiting();
+            self.stages.publishing.recovered();
             self.appends.clear();
             for removal in self.removals.drain(..) {
                 respond(out, removal.ticket, Err(error.clone()));
@@ -128,14 +117,7 @@ impl Partition {
         for flush in self.flushes.drain(..) {
             respond(out, flush.ticket, Err(error.clone()));
         }
-        for commit in self.commits.drain(..) {
-            let result = match commit.response {
-                // The messages can be returned: losing the committed offset only repeats them after the next start.
-                polled @ Response::Polled(_) => Ok(polled),
-                _ => Err(error.clone()),
-            };
-            respond(out, commit.ticket, result);
-        }
+        self.fail_commits(&error, out);
     }
 
     /// Update the shared statistics.
@@ -148,7 +130,8 @@ impl Partition {
         statistics.set_current_offset(self.current_offset().0);
         statistics.set_first_offset(self.log.first_offset().0);
         statistics.set_unsynced_bytes(self.log.unsynced_bytes());
-        statistics.set_failed(self.log.failure().is_some());
+        let is_failed = self.log.failure().is_some() || self.failing_file().is_some();
+        statistics.set_failed(is_failed);
         let oldest = self.log.oldest_segment_timestamp();
         statistics.set_oldest_segment_timestamp(oldest.map_or(0, |timestamp| timestamp.0));
         let removed = self.log.removed_by_retention();

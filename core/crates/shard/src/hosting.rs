@@ -173,7 +173,16 @@ impl Partitions {
             .iter()
             .filter_map(|(namespace, hosted)| match &hosted.state {
                 HostingState::Open(partition) => {
-                    Some((*namespace, partition.failure()?.reason.clone()))
+                    let failing = || {
+                        let (file, error) = partition.failing_file()?;
+                        Some(format!(
+                            "{file} cannot be written or read: {error}; it is tried every second, and what depends on \
+                             it is refused until then"
+                        ))
+                    };
+                    let failure = partition.failure();
+                    let reason = failure.map(|failure| failure.reason.clone());
+                    Some((*namespace, reason.or_else(failing)?))
                 }
                 HostingState::Broken(broken) => Some((*namespace, broken.failure.reason.clone())),
                 _ => None,

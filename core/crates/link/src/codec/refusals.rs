@@ -36,7 +36,7 @@ const STAGE_NOT_FOUND: u8 = 42;
 const STAGE_OUT_OF_ORDER: u8 = 43;
 const STAGE_TOO_LARGE: u8 = 44;
 const STAGES_EXHAUSTED: u8 = 45;
-const STAGE: u8 = 46;
+const STORE: u8 = 46;
 const TOO_MANY_CONSUMERS: u8 = 47;
 
 pub(super) fn write(out: &mut Vec<u8>, refusal: &Refusal) {
@@ -110,12 +110,12 @@ fn write_error(out: &mut Vec<u8>, error: &PartitionError) {
         PartitionError::StageTooLarge => out.u8(STAGE_TOO_LARGE),
         PartitionError::StagesExhausted => out.u8(STAGES_EXHAUSTED),
         PartitionError::TooManyConsumers => out.u8(TOO_MANY_CONSUMERS),
-        PartitionError::Stage {
+        PartitionError::Store {
             namespace,
             file,
             source,
         } => {
-            out.u8(STAGE);
+            out.u8(STORE);
             out.namespace(*namespace);
             write_file(out, *file);
             write_storage(out, *source);
@@ -212,7 +212,7 @@ fn read_error(code: u8, reader: &mut Reader<'_>) -> Result<PartitionError, Malfo
         STAGE_TOO_LARGE => PartitionError::StageTooLarge,
         STAGES_EXHAUSTED => PartitionError::StagesExhausted,
         TOO_MANY_CONSUMERS => PartitionError::TooManyConsumers,
-        STAGE => PartitionError::Stage {
+        STORE => PartitionError::Store {
             namespace: reader.namespace()?,
             file: read_file(reader)?,
             source: read_storage(reader)?,

@@ -423,7 +423,7 @@ fn refused() -> impl Strategy<Value = Refusal> {
         Just(PartitionError::StagesExhausted),
         Just(PartitionError::TooManyConsumers),
         (namespace(), file(), storage()).prop_map(|(namespace, file, source)| {
-            PartitionError::Stage {
+            PartitionError::Store {
                 namespace,
                 file,
                 source,

@@ -91,6 +91,7 @@ impl StoredOffsets {
                 None => self.clear_values(),
             }
             self.loading = Loading::Correcting;
+            self.is_wrong = true;
             self.replace(out);
             return false;
         }

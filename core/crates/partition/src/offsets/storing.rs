@@ -5,12 +5,14 @@ use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
 use headrace_log::storage::{
-    FileName, StorageCompletion, StorageError, StorageOperation, StorageOutcome, StorageRequest,
+    FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
+    StorageRequest,
 };
 use headrace_model::Timestamp;
 
 use super::{File, Loading, Purpose, StoredOffsets};
 use crate::record::{RECORD_BYTES, Record};
+use crate::retry::may_try;
 
 /// Minimum size of a file that is compacted.
 const COMPACT_FROM_BYTES: u64 = 64 * 1024;
@@ -24,6 +26,9 @@ impl StoredOffsets {
         let is_syncing = self.is_under_way(|purpose| matches!(purpose, Purpose::Sync { .. }));
         if !self.is_under_way(|purpose| !matches!(purpose, Purpose::Sync { .. })) {
             self.start_change(is_syncing, out);
+        }
+        if self.failing.is_some() {
+            return;
         }
         let is_renewed = self
             .is_under_way(|purpose| matches!(purpose, Purpose::Create | Purpose::Replace { .. }));
@@ -41,7 +46,7 @@ impl StoredOffsets {
 
     fn start_change(&mut self, is_syncing: bool, out: &mut Vec<StorageRequest>) {
         if self.is_owed {
-            if !is_syncing {
+            if !is_syncing && may_try(&mut self.failing) {
                 self.replace(out);
             }
             return;
@@ -110,26 +115,34 @@ impl StoredOffsets {
         self.operations.start_repeated(replace, operation, out);
     }
 
-    /// Repeat operations that lacked memory or handles, if they are due.
+    /// Repeat operations that lacked memory or handles, and allow an attempt to write the file after a failure, if they
+    /// are due.
     pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.operations.repeat(now, out);
+        if let Some(failing) = &mut self.failing {
+            failing.pass(now);
+        }
     }
 
-    /// Drop operations that wait for memory or handles.
+    /// Drop operations that wait for memory or handles, and attempts after a failure.
     pub(crate) fn drop_waiting(&mut self) {
         self.operations.drop_waiting();
+        self.recovered();
     }
 
     /// Time of the next call of [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        [self.operations.repeat_deadline(), self.sync_deadline]
-            .into_iter()
-            .flatten()
-            .min()
+        let deadlines = [
+            self.operations.repeat_deadline(),
+            self.sync_deadline,
+            self.retry_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// End an operation of this file. On an error offsets can no longer be stored. If the error is a lack of space and
-    /// comes with true, call [`start`](Self::start) again once there is space.
+    /// End an operation of this file. An error that is returned stops the whole partition: the file cannot be read, or
+    /// there is no space (true); then call [`start`](Self::start) again once there is space. Any other failure of a
+    /// write becomes [`failure`](Self::failure).
     pub(crate) fn complete(
         &mut self,
         now: Timestamp,
@@ -139,20 +152,11 @@ impl StoredOffsets {
         let Some((purpose, result)) = self.operations.end(now, completion) else {
             return Ok(());
         };
-        if purpose == Purpose::Ignored {
-            return Ok(());
-        }
-        let outcome = match result {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                let is_change = matches!(purpose, Purpose::Write { .. } | Purpose::Replace { .. });
-                self.is_owed |= is_change;
-                if self.loading == Loading::Correcting {
-                    // The values in memory are correct, and the failure keeps new messages out until the file is.
-                    self.loading = Loading::Complete;
-                }
-                return Err((error, is_change || purpose == Purpose::Create));
-            }
+        let outcome = match (result, purpose) {
+            (_, Purpose::Ignored) => return Ok(()),
+            (Ok(outcome), _) => outcome,
+            (Err(error), Purpose::Read { .. }) => return Err((error, false)),
+            (Err(error), _) => return self.write_failed(now, purpose, error),
         };
         match purpose {
             Purpose::Read { position, length } => {
@@ -181,6 +185,8 @@ impl StoredOffsets {
                 self.file = File::Ready;
                 self.length = bytes;
                 self.is_owed = false;
+                self.is_wrong = false;
+                self.recovered();
                 self.written = self.written.max(changes);
                 self.synced = self.synced.max(changes);
                 if self.loading == Loading::Correcting {
@@ -190,6 +196,27 @@ impl StoredOffsets {
             Purpose::Sync { changes } => self.synced = self.synced.max(changes),
             Purpose::Ignored => {}
         }
+        Ok(())
+    }
+
+    fn write_failed(
+        &mut self,
+        now: Timestamp,
+        purpose: Purpose,
+        error: StorageError,
+    ) -> Result<(), (StorageError, bool)> {
+        if self.loading == Loading::Correcting {
+            // The values in memory are correct, and new messages are refused until the file is.
+            self.loading = Loading::Complete;
+        }
+        let is_sync = matches!(purpose, Purpose::Sync { .. });
+        if error.kind == StorageErrorKind::NoSpace && !is_sync {
+            self.is_owed |= purpose != Purpose::Create;
+            self.recovered();
+            return Err((error, true));
+        }
+        self.is_owed = true;
+        self.failed(now, error);
         Ok(())
     }
 }

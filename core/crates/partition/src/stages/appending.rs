@@ -1,5 +1,6 @@
 //! Appending staged messages to the log, one read at a time, so that memory use does not depend on the size of a stage.
 
+use alloc::boxed::Box;
 use core::ops::Range;
 
 use headrace_buffer::Buffer;
@@ -14,6 +15,7 @@ use super::publishing::{Current, Step};
 use super::{BlockRead, CompletionEffect, Purpose};
 use crate::api::Outbox;
 use crate::partition::{Partition, PendingAppend};
+use crate::retry::{FailingFile, may_try};
 
 /// Position of a publication in its stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +140,7 @@ impl Partition {
             }
             let asked = left.min(cursor.needed.max(WINDOW_BYTES as u64));
             let bytes = u32::try_from(asked).ok()?;
-            if stages.operations.is_backing_off() {
+            if stages.operations.is_backing_off() || !may_try(&mut stages.publishing.failing) {
                 return None;
             }
             if !self.log.has_room_for(bytes as usize) {
@@ -186,6 +188,7 @@ impl Partition {
         }
         match result {
             Ok(StorageOutcome::Read(buffer)) => {
+                self.stages.publishing.recovered();
                 self.append_read(now, blocks, buffer);
                 self.log.end_of_turn(now, &mut out.storage);
             }
@@ -199,12 +202,11 @@ impl Partition {
                 self.skip_unreadable_stage();
             }
             Err(error) => {
-                return CompletionEffect::FileFailed {
-                    what: "reading",
-                    file: FileName::Stage(blocks.stage),
+                self.stages.publishing.failing = Some(Box::new(FailingFile::new(
+                    FileName::Stage(blocks.stage),
                     error,
-                    is_repeatable: false,
-                };
+                    now,
+                )));
             }
         }
         CompletionEffect::Nothing

@@ -108,13 +108,10 @@ pub(crate) struct BlockRead {
 #[derive(Debug)]
 pub(crate) enum CompletionEffect {
     Nothing,
-    /// A file failed that the partition depends on.
-    FileFailed {
-        what: &'static str,
-        file: FileName,
-        error: StorageError,
-        is_repeatable: bool,
-    },
+    /// A file cannot be read that the partition needs to be opened.
+    NotLoaded(FileName, StorageError),
+    /// Space is missing for the record of publications.
+    LacksSpace(StorageError),
     /// A file is not valid.
     FileInvalid(String),
     /// Messages were read to be appended.
@@ -160,6 +157,9 @@ impl Stages {
     /// Repeat operations that lacked memory or handles, if they are due.
     pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.operations.repeat(now, out);
+        if let Some(failing) = &mut self.publishing.failing {
+            failing.pass(now);
+        }
     }
 
     pub(crate) fn give_up_waiting(&mut self) {
@@ -168,7 +168,12 @@ impl Stages {
 
     /// Time of the next call of [`repeat`](Self::repeat).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.operations.repeat_deadline()
+        let failing = self.publishing.failing.as_ref();
+        let deadlines = [
+            self.operations.repeat_deadline(),
+            failing.map(|it| it.retry_at),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Handle the completion of an operation.
@@ -186,7 +191,7 @@ impl Stages {
             Purpose::ReadEnd { stage, length } => {
                 return self.end_read((stage, length), result, &mut out.storage);
             }
-            Purpose::StoreRecord => return self.record_stored(result.map(drop)),
+            Purpose::StoreRecord => return self.record_stored(now, result.map(drop)),
             Purpose::ReadBlocks(blocks) => return CompletionEffect::Read(blocks, result),
             Purpose::Create(stage) => self.created(stage, result.map(drop), out),
             Purpose::Write { stage, bytes } => {
@@ -264,15 +269,12 @@ impl Partition {
             happened = self.staged_read(now, blocks, result, out);
         }
         match happened {
-            CompletionEffect::FileFailed {
-                what,
-                file,
-                error,
-                is_repeatable,
-            } => {
-                // Once the stages are loaded, resuming a publication is not part of opening.
-                let is_opening = self.waiting.is_some() && !self.stages.is_loaded();
-                (self.log).fail_companion_file(now, (what, file), error, is_repeatable, is_opening);
+            CompletionEffect::NotLoaded(file, error) => {
+                (self.log).fail_companion_file(now, ("reading", file), error, false, true);
+            }
+            CompletionEffect::LacksSpace(error) => {
+                let what = ("replacing", FileName::Transactions);
+                (self.log).fail_companion_file(now, what, error, true, false);
             }
             CompletionEffect::FileInvalid(reason) => self.log.refuse_to_open(reason),
             CompletionEffect::Nothing | CompletionEffect::Read(..) => {}

@@ -4,10 +4,13 @@
 //! From the intent until all of its messages are in the log's queue, no other appends are accepted. After a restart the
 //! end of the log therefore shows how many of the messages were appended.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use headrace_log::storage::{FileName, StorageError, StorageOperation, StorageRequest};
+use headrace_log::storage::{
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
+};
 use headrace_model::{Offset, StageId, Timestamp};
 
 use super::appending::Cursor;
@@ -16,6 +19,7 @@ use super::writing::Stage;
 use super::{CompletionEffect, Published, Purpose, Stages};
 use crate::api::Outbox;
 use crate::partition::Partition;
+use crate::retry::{FailingFile, may_try};
 
 #[derive(Debug, Default)]
 pub(crate) struct Publishing {
@@ -34,6 +38,8 @@ pub(crate) struct Publishing {
     voided_up_to: u64,
     /// True after a purge: damage of the file is ignored.
     pub(super) ignores_damage: bool,
+    /// The file, or a stage to be appended, while it cannot be written or read.
+    pub(super) failing: Option<Box<FailingFile>>,
 }
 
 /// Publication in progress.
@@ -95,6 +101,17 @@ impl Publishing {
             && self.storing.is_none()
     }
 
+    /// File that cannot be written or read, with the reason.
+    pub(crate) fn failure(&self) -> Option<(FileName, StorageError)> {
+        let failing = self.failing.as_ref()?;
+        Some((failing.file, failing.error))
+    }
+
+    /// Forget the failure: the file works, or nothing is to be published any more.
+    pub(crate) fn recovered(&mut self) {
+        self.failing = None;
+    }
+
     fn add(&mut self, number: u64, stages: &[StageId]) -> bool {
         if number <= self.record.applied {
             return true;
@@ -149,6 +166,9 @@ impl Stages {
         if self.publishing.storing.is_some() {
             return;
         }
+        if self.publishing.wanted.is_none() || !may_try(&mut self.publishing.failing) {
+            return;
+        }
         let Some(record) = self.publishing.wanted.take() else {
             return;
         };
@@ -161,7 +181,11 @@ impl Stages {
             .start_repeated(Purpose::StoreRecord, operation, out);
     }
 
-    pub(super) fn record_stored(&mut self, result: Result<(), StorageError>) -> CompletionEffect {
+    pub(super) fn record_stored(
+        &mut self,
+        now: Timestamp,
+        result: Result<(), StorageError>,
+    ) -> CompletionEffect {
         let publishing = &mut self.publishing;
         let Some(record) = publishing.storing.take() else {
             return CompletionEffect::Nothing;
@@ -169,17 +193,22 @@ impl Stages {
         match result {
             Ok(()) => {
                 publishing.record = record;
+                publishing.recovered();
                 CompletionEffect::Nothing
             }
             Err(error) => {
                 // The failed write may have stored either record: retry before anything else.
                 publishing.wanted.get_or_insert(record);
-                CompletionEffect::FileFailed {
-                    what: "replacing",
-                    file: FileName::Transactions,
-                    error,
-                    is_repeatable: true,
+                if error.kind == StorageErrorKind::NoSpace {
+                    publishing.recovered();
+                    return CompletionEffect::LacksSpace(error);
                 }
+                publishing.failing = Some(Box::new(FailingFile::new(
+                    FileName::Transactions,
+                    error,
+                    now,
+                )));
+                CompletionEffect::Nothing
             }
         }
     }
@@ -334,7 +363,8 @@ impl Partition {
             return;
         }
         self.stages.skip_complete(out);
-        while self.log.is_open() && !self.is_closing() && self.log.failure().is_none() {
+        let is_held = self.is_closing() || self.offsets.withholds_messages().is_some();
+        while self.log.is_open() && !is_held && self.log.failure().is_none() {
             self.stages.store_record(&mut out.storage);
             let publishing = &mut self.stages.publishing;
             let is_stored = publishing.is_stored();

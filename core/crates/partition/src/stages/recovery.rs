@@ -123,12 +123,7 @@ impl Stages {
             }
             Err(error) if error.kind == StorageErrorKind::Damaged => None,
             Err(error) => {
-                return CompletionEffect::FileFailed {
-                    what: "reading",
-                    file: FileName::Stage(id),
-                    error,
-                    is_repeatable: false,
-                };
+                return CompletionEffect::NotLoaded(FileName::Stage(id), error);
             }
         };
         match footer {
@@ -149,12 +144,7 @@ impl Stages {
         let decoded = match result {
             Ok(StorageOutcome::Read(bytes)) => Record::decode(&bytes, self.incarnation),
             Err(error) if error.kind != StorageErrorKind::Damaged => {
-                return CompletionEffect::FileFailed {
-                    what: "reading",
-                    file: FileName::Transactions,
-                    error,
-                    is_repeatable: false,
-                };
+                return CompletionEffect::NotLoaded(FileName::Transactions, error);
             }
             Ok(_) | Err(_) => Err(NoRecord::Damaged),
         };

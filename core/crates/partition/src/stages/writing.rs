@@ -476,7 +476,7 @@ impl Stages {
             return;
         };
         for waiting in stage.waiting.drain(..) {
-            let error = PartitionError::Stage {
+            let error = PartitionError::Store {
                 namespace: self.namespace,
                 file: FileName::Stage(id),
                 source,

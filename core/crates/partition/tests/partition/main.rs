@@ -2,6 +2,7 @@
 
 mod append;
 mod clock;
+mod companion_files;
 mod damage;
 mod failures;
 mod footprint;

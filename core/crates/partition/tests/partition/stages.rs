@@ -455,7 +455,7 @@ fn a_full_disk_takes_stages_first() {
     world.disk.full = true;
     let refused = world.stage_chunk(None, 0, true, &some(5..6, 10));
     assert!(
-        matches!(&refused, Err(PartitionError::Stage { source, .. }) if source.kind == StorageErrorKind::NoSpace),
+        matches!(&refused, Err(PartitionError::Store { source, .. }) if source.kind == StorageErrorKind::NoSpace),
         "{refused:?}"
     );
     assert_eq!(world.partition.failure(), None);
@@ -532,7 +532,7 @@ fn a_stage_that_cannot_be_synced_is_refused() {
     world.disk.faults.push(Fault::Sync);
     let refused = world.stage_chunk(None, 0, true, &some(0..2, 10));
     assert!(
-        matches!(refused, Err(PartitionError::Stage { .. })),
+        matches!(refused, Err(PartitionError::Store { .. })),
         "{refused:?}"
     );
     world.settle();

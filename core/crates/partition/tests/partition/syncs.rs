@@ -120,7 +120,7 @@ fn assert_never_staged(world: &mut World, stage: StageId) {
     for _ in 0..3 {
         let repeated = world.stage_chunk(Some(stage), 0, true, &some(0..2, 100));
         assert!(
-            matches!(repeated, Err(PartitionError::Stage { .. })),
+            matches!(repeated, Err(PartitionError::Store { .. })),
             "{repeated:?}"
         );
     }

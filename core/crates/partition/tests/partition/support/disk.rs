@@ -179,6 +179,8 @@ pub struct Disk {
     pub faults: Vec<Fault>,
     /// True if there is no space for anything new.
     pub full: bool,
+    /// Changes that fail, with kind `Other`, as long as this is set.
+    pub refused: Option<fn(&StorageOperation) -> bool>,
     /// Number of operations executed.
     pub executed: usize,
     pub reads: usize,
@@ -395,6 +397,9 @@ impl Disk {
         );
         if self.full && grows {
             return Some(failed(StorageErrorKind::NoSpace));
+        }
+        if self.refused.is_some_and(|is_refused| is_refused(operation)) {
+            return Some(failed(StorageErrorKind::Other));
         }
         let index = self.faults.iter().position(|fault| {
             matches!(

@@ -266,7 +266,7 @@ impl Run {
                 PartitionError::StageNotFound
                 | PartitionError::StageTooLarge
                 | PartitionError::StagesExhausted
-                | PartitionError::Stage { .. },
+                | PartitionError::Store { .. },
             )) => false,
             Some(other) => panic!("a writer heard {other:?}"),
         }

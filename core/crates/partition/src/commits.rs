@@ -1,0 +1,115 @@
+//! Changes of stored offsets, and the responses that wait for them.
+
+use headrace_log::storage::{FileName, StorageCompletion};
+use headrace_model::{Offset, Timestamp};
+
+use crate::api::{ConsumerKey, Outbox, PartitionError, RequestId, Response};
+use crate::partition::{Partition, respond};
+
+/// Response that waits until a change of stored offsets is in their file.
+#[derive(Debug)]
+pub(crate) struct PendingOffsetCommit {
+    ticket: RequestId,
+    change: u64,
+    synced: bool,
+    response: Response,
+}
+
+impl Partition {
+    /// Handle the completion of an operation on the file of stored offsets.
+    pub(crate) fn complete_offsets(
+        &mut self,
+        now: Timestamp,
+        completion: StorageCompletion,
+        out: &mut Outbox,
+    ) {
+        if let Err((error, is_repeatable)) =
+            self.offsets.complete(now, completion, &mut out.storage)
+        {
+            let is_opening = self.waiting.is_some() && !self.offsets.is_loaded();
+            let what = ("writing", FileName::Offsets);
+            return (self.log).fail_companion_file(now, what, error, is_repeatable, is_opening);
+        }
+        if self.offsets.failure().is_some() || !self.offsets.needs_full_rewrite() {
+            // The file does not lack space now, so producers need not wait for it.
+            self.log.offsets_written();
+        }
+    }
+
+    pub(crate) fn change_offset(
+        &mut self,
+        ticket: RequestId,
+        consumer: ConsumerKey,
+        offset: Option<Offset>,
+        out: &mut Outbox,
+    ) {
+        if let Some(failure) = self.log.failure() {
+            return respond(out, ticket, Err(PartitionError::Failed(failure.clone())));
+        }
+        if let Some(source) = self.offsets.failure() {
+            return respond(out, ticket, Err(self.not_stored(FileName::Offsets, source)));
+        }
+        if offset.is_some() && !self.offsets.has_room_for(consumer) {
+            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
+        }
+        let change = self.offsets.change(consumer, offset);
+        let synced = self.log.config().durability.awaits_offset_sync();
+        self.respond_when_stored(ticket, change, synced, Response::Done, out);
+    }
+
+    /// Answer once a change of the stored offsets is as durable as configured.
+    pub(crate) fn respond_when_stored(
+        &mut self,
+        ticket: RequestId,
+        change: u64,
+        synced: bool,
+        response: Response,
+        out: &mut Outbox,
+    ) {
+        if !self.log.config().durability.awaits_offset_write() {
+            return respond(out, ticket, Ok(response));
+        }
+        if synced {
+            self.offsets.sync(change);
+        }
+        self.commits.push_back(PendingOffsetCommit {
+            ticket,
+            change,
+            synced,
+            response,
+        });
+    }
+
+    /// Answer the requests whose changes are stored.
+    pub(crate) fn settle_commits(&mut self, out: &mut Outbox) {
+        let offsets = &self.offsets;
+        self.commits.retain_mut(|commit| {
+            let is_done = if commit.synced {
+                offsets.is_synced(commit.change)
+            } else {
+                offsets.is_written(commit.change)
+            };
+            if is_done {
+                let response = core::mem::replace(&mut commit.response, Response::Done);
+                respond(out, commit.ticket, Ok(response));
+            }
+            !is_done
+        });
+        if let Some(source) = self.offsets.failure() {
+            let error = self.not_stored(FileName::Offsets, source);
+            self.fail_commits(&error, out);
+        }
+    }
+
+    /// Answer the requests whose changes are not stored.
+    pub(crate) fn fail_commits(&mut self, error: &PartitionError, out: &mut Outbox) {
+        for commit in self.commits.drain(..) {
+            let result = match commit.response {
+                // The messages can be returned: losing the committed offset only repeats them after the next start.
+                polled @ Response::Polled(_) => Ok(polled),
+                _ => Err(error.clone()),
+            };
+            respond(out, commit.ticket, result);
+        }
+    }
+}
