@@ -7,12 +7,18 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.cli import app
-from headrace_core import encode_change_password
+from headrace_core import (
+    encode_change_password,
+    encode_create_personal_access_token,
+    encode_delete_personal_access_token,
+)
+from headrace_proto.errors import Status as ErrorStatus
 from headrace_proto.gateway import v1
 from tests.apis.grpc.caller import GrpcCaller, access_token
 from tests.compatibility.protocol import frames
@@ -120,3 +126,31 @@ def test_what_was_answered_survives_a_kill(
     (line,) = capsys.readouterr().out.splitlines()
     event = json.loads(line)
     assert (event["subject"], event["result"], event["username"]) == ({"name": "before the kill"}, "ok", USERNAME)
+
+
+def test_a_user_without_rights_washes_nothing_away(tmp_path: Path) -> None:
+    """Access tokens are what every user may create and delete."""
+    settings = {
+        "AUDIT_MAX_FILE_SIZE": "4 KiB",
+        "AUDIT_MAX_FILES": "2",
+        "OWN_CHANGES_BURST": "100",
+        "OWN_CHANGES_INTERVAL": "1 h",
+    }
+    with ServerProcess(tmp_path / "data", settings) as server:
+        with RawConnection.as_root(server.address) as root:
+            root.ok(Code.CREATE_USER, frames.create_user("backdoor", "a-secret"))
+        with RawConnection(server.address) as user:
+            user.ok(Code.LOGIN_USER, frames.login("backdoor", "a-secret"))
+            statuses = [
+                user.status(code, payload)
+                for _ in range(100)
+                for code, payload in (
+                    encode_create_personal_access_token(name="wash"),
+                    encode_delete_personal_access_token(name="wash"),
+                )
+            ]
+        assert statuses == [0] * 100 + [ErrorStatus.TOO_MANY_CHANGES] * 100
+        token = login(server)
+        assert [event["subject"]["username"] for event in trail(server, token, "?action=create_user")] == ["backdoor"]
+        (refused_,) = trail(server, token, "?event=refusal&count=1")
+        assert (refused_["result"], refused_["username"]) == ("TooManyChanges", "backdoor")

@@ -259,6 +259,7 @@ class Status(IntEnum):
     TOO_MANY_CONSUMER_GROUPS = 20002
     TOO_MANY_CONSUMERS = 20003
     OUTCOME_UNKNOWN = 20004
+    TOO_MANY_CHANGES = 20005
     NODE_NOT_FOUND = 20100
     NODE_REPLACED = 20101
     NODE_IN_USE = 20102
@@ -526,9 +527,10 @@ _ROWS = (
     (Status.IO_ERROR, "IoError", Origin.WIRE_INTERNAL, False, "Input or output failed."),
     (Status.TOO_MANY_LOGIN_ATTEMPTS, "TooManyLoginAttempts", Origin.WIRE, False, "Too many logins of this user or from this address have failed; wait before the next one."),
     (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many partitions are waited for or watched already."),
-    (Status.TOO_MANY_CONSUMER_GROUPS, "TooManyConsumerGroups", Origin.WIRE, False, "The topic has 10,000 consumer groups: delete some."),
+    (Status.TOO_MANY_CONSUMER_GROUPS, "TooManyConsumerGroups", Origin.WIRE, False, "The topic has 10,000 consumer groups, or 5,000 that the user has created: delete some."),
     (Status.TOO_MANY_CONSUMERS, "TooManyConsumers", Origin.WIRE, False, "As many consumers have stored offsets in the partition as are allowed: delete some, or read as a consumer group."),
     (Status.OUTCOME_UNKNOWN, "OutcomeUnknown", Origin.WIRE, False, "The result of the command did not become known in time: it may have been applied. Check before you repeat it."),
+    (Status.TOO_MANY_CHANGES, "TooManyChanges", Origin.WIRE, True, "The user has changed too many access tokens, consumer groups and pins in a short time; nothing was done: wait before the next change."),
     (Status.NODE_NOT_FOUND, "NodeNotFound", Origin.WIRE, False, "The partition node does not exist."),
     (Status.NODE_REPLACED, "NodeReplaced", Origin.WIRE, False, "A later run of the partition node has registered; this one must stop."),
     (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),
@@ -546,7 +548,7 @@ _ROWS = (
     (Status.TOO_MANY_STAGES, "TooManyStages", Origin.WIRE, True, "Too many staged messages wait for their commit, to be appended or to be forgotten."),
     (Status.TOO_MANY_TRANSACTIONS, "TooManyTransactions", Origin.WIRE, False, "No further transaction can be remembered: forget some."),
     (Status.PIN_TOO_LARGE, "PinTooLarge", Origin.WIRE, False, "What is to be kept for a reader exceeds 262,144 bytes."),
-    (Status.TOO_MANY_PINS, "TooManyPins", Origin.WIRE, False, "No further reader can be pinned: unpin some."),
+    (Status.TOO_MANY_PINS, "TooManyPins", Origin.WIRE, False, "No further reader can be pinned, or the pins of the user take half of the space: unpin some."),
 )
 # fmt: on
 

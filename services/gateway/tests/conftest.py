@@ -8,6 +8,7 @@ from headrace_gateway.access.access_tokens import AccessTokens
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.audit.limits import EventLimits, Rate
 from headrace_gateway.control.diagnostics import Diagnostics
 from headrace_gateway.control.dispatch import Control
 from headrace_gateway.control.memberships import MembershipLimits, Memberships
@@ -228,6 +229,7 @@ def control(metadata, memberships, publications, passwords, diagnostics, tmp_pat
             durability=(TopicDurability.parse("orders/paid-*=fsync"),),
         ),
         tokens_per_user_max=5,
+        own_changes=EventLimits(Rate(4, 1_000_000)),
         host=Host(tmp_path),
         diagnostics=diagnostics,
         clock=lambda: NOW,

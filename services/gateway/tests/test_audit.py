@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from headrace_gateway.audit.config import AuditConfig
-from headrace_gateway.audit.events import ACCESS, CHANGES, Event, decoded, encoded, recordable
+from headrace_gateway.audit.events import ACCESS, CHANGES, LOGINS, OWN, TOPICS, Event, decoded, encoded, recordable
 from headrace_gateway.audit.files import Series, newest_first, numbered
-from headrace_gateway.audit.limits import FailureLimits
+from headrace_gateway.audit.limits import FAILURES, EventLimits
 from headrace_gateway.audit.metrics import TrailCollector
 from headrace_gateway.audit.reading import Wanted, read
 from headrace_gateway.audit.requests import change_of
@@ -49,6 +49,12 @@ def metric(written: Trail, name: str, **labels: str) -> float:
 
 def events(directory: Path, **wanted: object) -> list[Event]:
     return read(directory / DIRECTORY, Wanted(**wanted), 1000)  # type: ignore[arg-type]
+
+
+def read_series(directory: Path, series: str) -> list[Event]:
+    """Return the events of a series, newest first."""
+    found = map(decoded, newest_first(directory / DIRECTORY, series))
+    return [event for event in found if event is not None]
 
 
 async def test_everything_stands_in_the_trail_when_it_is_answered(tmp_path: Path) -> None:
@@ -115,12 +121,95 @@ async def test_a_flood_of_failures_is_counted_and_not_written(tmp_path: Path) ->
     assert all(file.stat().st_size <= 8 * 1024 for file in files)
 
 
+async def test_a_user_does_not_displace_what_others_did(tmp_path: Path) -> None:
+    """Each class of events has its own files, whatever one user can do as often as it likes."""
+    written = trail(tmp_path, max_file_size=Size.parse("4 KiB"), max_files=2)
+    async with written.working():
+        kept = [
+            ("create_user", {"username": "backdoor"}),
+            ("change_password", {"user_id": 0}),
+            ("disconnect_client", {"name": "5"}),
+        ]
+        for action, subject in kept:
+            await written.changed(action, subject, user_id=7)
+        await written.logged_in("login", Status.INVALID_CREDENTIALS, username="root", user_id=None)
+        for _ in range(200):
+            await written.changed("create_access_token", {"name": "x"}, user_id=8)
+            await written.changed("delete_consumer_group", {"group_id": 1}, user_id=8)
+            await written.changed("change_password", {"user_id": 8}, user_id=8)
+            await written.changed("purge_topic", {"topic_id": 1}, user_id=8)
+            await written.changed("delete_segments", {"name": "0/0/0"}, user_id=8)
+            await written.logged_in("login", Status.OK, username="bob", user_id=8)
+    directory = tmp_path / DIRECTORY
+    assert [event.action for event in events(tmp_path, user="ann")] == [action for action, _ in reversed(kept)]
+    assert len(events(tmp_path, event="login", result="failed")) == 1
+    assert [len(numbered(directory, series)) for series in (CHANGES, TOPICS, OWN)] == [1, 2, 2]
+
+
+async def test_logins_of_one_user_from_one_address_are_counted(tmp_path: Path) -> None:
+    """Logins from another address are written: another person may know the password."""
+    written = trail(tmp_path)
+    async with written.working():
+        for n in range(1000):
+            CALLER.set(Caller(f"[2001:db8::{n:x}]:1", "tcp"))
+            await written.logged_in("login", Status.OK, username="ann", user_id=7)
+        CALLER.set(Caller("10.0.0.9:1", "tcp"))
+        await written.logged_in("login", Status.OK, username="ann", user_id=7)
+        CALLER.set(Caller("10.0.0.9:2", "tcp"))
+        await written.logged_in("login", Status.OK, username="bob", user_id=8)
+    last, elsewhere, *earlier = events(tmp_path, event="login")
+    assert (last.username, elsewhere.username, len(earlier)) == ("bob", "ann", 5)
+    assert (elsewhere.address, elsewhere.suppressed) == ("10.0.0.9:1", 995)
+    assert metric(written, "suppressed_events") == 995
+
+
+async def test_failed_logins_do_not_suppress_refusals(tmp_path: Path) -> None:
+    written = trail(tmp_path)
+    async with written.working():
+        for n in range(500):
+            CALLER.set(Caller(f"10.0.{n % 100}.1:1", "tcp"))
+            await written.logged_in("login", Status.INVALID_CREDENTIALS, username="x", user_id=None)
+        await written.refused("create_user", Status.UNAUTHORIZED, user_id=7)
+    assert len(events(tmp_path, event="refusal")) == 1
+
+
+async def test_a_full_queue_loses_no_event_of_another_class(tmp_path: Path) -> None:
+    written = trail(tmp_path)
+    async with written.working():
+        flood = [written.changed("create_access_token", {"name": "x"}, user_id=8) for _ in range(6000)]
+        await asyncio.gather(*flood, written.changed("delete_user", {"user_id": 8}, user_id=7))
+    assert metric(written, "lost_events", reason="queue") == 6000 - 4096
+    assert len(events(tmp_path, action="delete_user")) == 1
+
+
+async def test_a_series_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / DIRECTORY / f"{OWN}-0000000001.jsonl").mkdir(parents=True)
+    written = trail(tmp_path)
+    async with written.working():
+        await asyncio.gather(
+            written.changed("create_access_token", {"name": "x"}, user_id=8),
+            written.changed("delete_user", {"user_id": 8}, user_id=7),
+        )
+    assert metric(written, "lost_events", reason="disk") == 1
+    assert [event.action for event in read_series(tmp_path, CHANGES)] == ["delete_user"]
+
+
+def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """Earlier versions had all changes in one series, and all logins in another."""
+    directory = tmp_path / DIRECTORY
+    for name, event in ((CHANGES, "change"), (ACCESS, "login")):
+        series = Series(directory, name, file_bytes_max=1000, files_max=3)
+        series.add([encoded(Event(id="a", at=5, event=event, action="create_access_token", result="ok"))])  # type: ignore[arg-type]
+        series.close()
+    assert {event.event for event in read(directory, Wanted(), 10)} == {"change", "login"}
+
+
 def test_what_was_not_written_is_said_with_the_next() -> None:
-    limits = FailureLimits()
-    taken = [limits.take("here", 1_000_000) for _ in range(100)]
+    limits = EventLimits(*FAILURES)
+    taken = [limits.take(1_000_000, "here", None) for _ in range(100)]
     assert taken.count(None) == 80
-    assert limits.take("there", 1_000_000) == 80
-    assert limits.take("here", 1_000_000 + 5_000_000) == 0, "one more after five seconds"
+    assert limits.take(1_000_000, "there", None) == 80
+    assert limits.take(1_000_000 + 5_000_000, "here", None) == 0, "one more after five seconds"
 
 
 def test_files_follow_each_other_and_the_oldest_go(tmp_path: Path) -> None:
@@ -215,7 +304,7 @@ async def test_what_does_not_fit_into_the_queue_is_counted(tmp_path: Path, caplo
         logins = (written.logged_in("login", Status.OK, username=f"user {n}", user_id=n) for n in range(5000))
         await asyncio.gather(*logins)
     lost = metric(written, "lost_events", reason="queue")
-    assert len(list(newest_first(tmp_path / DIRECTORY, ACCESS))) == 5000 - lost
+    assert len(list(newest_first(tmp_path / DIRECTORY, LOGINS))) == 5000 - lost
     assert lost == 5000 - 4096
     assert "too many events are queued" in caplog.text
     assert len(caplog.records) == 1

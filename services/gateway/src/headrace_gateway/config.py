@@ -163,6 +163,15 @@ class LoginConfig(Section):
     """Time after which one more attempt is allowed."""
 
 
+class OwnChangesConfig(Section):
+    """`own_changes`: rate at which a user may change access tokens, consumer groups, pins and its own password."""
+
+    burst: Annotated[int, Between(1, 10_000_000)] = 1_000
+    """Number of such changes that a user may make at once; further ones are refused for a while."""
+    interval: Annotated[Duration, Between(Duration.parse("1 us"), Duration.parse("1 h"))] = Duration.parse("100 ms")
+    """Time after which the user may make one more."""
+
+
 class ConsumerGroupConfig(Section):
     """`consumer_group`: consumer groups and the heartbeats of gateways."""
 
@@ -273,6 +282,7 @@ class GatewayConfig(Section):
     ticket: TicketConfig = TicketConfig()
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()
+    own_changes: OwnChangesConfig = OwnChangesConfig()
     consumer_group: ConsumerGroupConfig = ConsumerGroupConfig()
     tracing: TracingConfig = TracingConfig()
     audit: AuditConfig = AuditConfig()

@@ -15,6 +15,7 @@ from headrace_proto.catalog.v1 import (
     Stream,
     Topic,
 )
+from headrace_proto.control import v1 as control_v1
 from headrace_proto.control.v1 import GetHostStatistics, GetTransaction, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
@@ -24,6 +25,7 @@ from headrace_proto.metadata.v1 import (
     Command,
     CommitTransaction,
     CreateAccessToken,
+    CreateConsumerGroup,
     CreateStream,
     CreateTopic,
     CreateUser,
@@ -35,6 +37,7 @@ from headrace_proto.metadata.v1 import (
     Reply,
     Transaction,
     TransactionResult,
+    UnpinReader,
     UpdateTopic,
 )
 
@@ -209,3 +212,22 @@ async def test_the_cleaner_goes_on_after_a_failure(cleaner, metadata, caplog):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_changes_of_a_user_for_itself_have_a_rate(ask, metadata):
+    """Other users, and other changes of the user, are not affected."""
+
+    async def statuses(user_id, count, **operation):
+        return [(await ask(user_id, **operation)).status for _ in range(count)]
+
+    group = Command(create_consumer_group=CreateConsumerGroup(stream_id=1, topic_id=1, name="g"))
+    pin = Command(unpin_reader=UnpinReader(stream_id=1, name="x"))
+    assert await statuses(3, 2, command=group) == [0, 0]
+    assert await statuses(3, 1, create_access_token=control_v1.CreateAccessToken(name="a")) == [0]
+    assert await statuses(3, 2, command=pin) == [0, Status.TOO_MANY_CHANGES]
+    assert await statuses(3, 1, command=group) == [Status.TOO_MANY_CHANGES]
+    assert await statuses(3, 1, change_password=control_v1.ChangePassword(user_id=3)) == [Status.TOO_MANY_CHANGES]
+    proposed = len(metadata.commands)
+    assert await statuses(3, 9, command=Command(create_stream=CreateStream(name="s"))) == [0] * 9
+    assert await statuses(4, 2, command=group) == [0, 0]
+    assert len(metadata.commands) == proposed + 11, "what is refused is not proposed"

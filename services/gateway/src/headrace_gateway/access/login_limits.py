@@ -16,10 +16,11 @@ form of IPv4. Unknown access tokens fill only a bucket of their address.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from headrace_node.connections.caller import place_of
 
 _WIDE: Final = 10
 # Maximum number of buckets, because clients can invent addresses and names; the oldest failures are dropped first.
@@ -27,7 +28,6 @@ _BUCKETS_MAX: Final = 100_000
 # Maximum number of remembered pairs of user and address with a successful login; the oldest are dropped first.
 _KNOWN_MAX: Final = 100_000
 _KNOWN_MICROS: Final = 30 * 86_400 * 1_000_000
-_IPV6_PREFIX: Final = 64
 
 
 class _Key(NamedTuple):
@@ -42,30 +42,6 @@ class _Key(NamedTuple):
 class _Bucket:
     level: float
     at_micros: int
-
-
-def place_of(address: str) -> str:
-    """Return the part of an address that the limits count, so that a client cannot obtain more than one at will.
-
-    Args:
-        address: Address with or without port, of any family and in any form.
-    """
-    host = address
-    if host.startswith("["):
-        host = host[1:].partition("]")[0]
-    elif host.count(":") == 1:
-        host = host.partition(":")[0]
-    try:
-        parsed = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    if parsed.is_loopback:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
 
 
 class LoginLimits:

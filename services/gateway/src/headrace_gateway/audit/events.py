@@ -9,10 +9,32 @@ import msgspec
 Kind = Literal["login", "refusal", "change"]
 
 CHANGES: Final = "changes"
+"""Changes of users, permissions, connections and connectors: what administrators do."""
+TOPICS: Final = "topics"
+"""Changes of streams, topics, partitions and segments."""
+OWN: Final = "own"
+"""Changes that users make for themselves, without an administrator's permission: access tokens, groups, passwords."""
+LOGINS: Final = "logins"
+"""Successful logins."""
 ACCESS: Final = "access"
-SERIES: Final = (CHANGES, ACCESS)
-"""File series. They are separate so that events of unauthenticated clients cannot displace recorded changes."""
+"""Failed logins and refusals."""
+SERIES: Final = (CHANGES, TOPICS, OWN, LOGINS, ACCESS)
+"""File series, by who can cause how many events: a flood of one class does not displace the events of another."""
 
+OWN_ACTIONS: Final = frozenset(
+    {"create_access_token", "delete_access_token", "create_consumer_group", "delete_consumer_group"}
+)
+"""Changes that are always of the series `OWN`."""
+TOPIC_ACTIONS: Final = frozenset(
+    {
+        *("create_stream", "update_stream", "delete_stream", "purge_stream"),
+        *("create_topic", "update_topic", "delete_topic", "purge_topic"),
+        *("create_partitions", "delete_partitions", "delete_segments", "delete_transaction"),
+    }
+)
+"""Changes of the series `TOPICS`, for some of which the permission to manage one topic suffices."""
+
+OK: Final = "ok"
 BEGUN: Final = "begun"
 """Result of a change whose outcome is unknown because the server died before answering."""
 
@@ -48,7 +70,14 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def series(self) -> str:
         """Name of the file series that holds the event."""
-        return CHANGES if self.event == "change" else ACCESS
+        if self.event != "change":
+            return LOGINS if self.event == "login" and self.result == OK else ACCESS
+        if self.action in TOPIC_ACTIONS:
+            return TOPICS
+        is_own = self.action in OWN_ACTIONS or (
+            self.action == "change_password" and self.subject.get("user_id", 0) == self.user_id
+        )
+        return OWN if is_own else CHANGES
 
 
 def recordable(text: str) -> str:

@@ -1,27 +1,39 @@
-"""Rate limits for recorded failures: a flood of failures must not fill the disk or keep it busy."""
+"""Rate limits for events: a flood must not fill the disk, keep it busy, or displace other events."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, NamedTuple
 
-_ADDRESSES_MAX: Final = 10_000
-_BURST_OF_ADDRESS: Final = 20
-_BURST_OF_ALL: Final = 200
-# Microseconds until one more failure may be written.
-_INTERVAL_OF_ADDRESS: Final = 5_000_000
-_INTERVAL_OF_ALL: Final = 100_000
+# Maximum number of buckets, because clients can invent keys; the one that was used longest ago is dropped first.
+_BUCKETS_MAX: Final = 10_000
+
+
+class Rate(NamedTuple):
+    """Rate of one kind of keys."""
+
+    burst: int
+    """Number of events that may come at once."""
+    interval_micros: int
+    """Time in microseconds until one more event is allowed."""
+
+
+FAILURES: Final = (Rate(20, 5_000_000), Rate(200, 100_000))
+"""Rates of failures: of one address, and of all."""
+LOGINS: Final = (Rate(5, 60_000_000), Rate(200, 1_000_000))
+"""Rates of successful logins: of one user at one address, and of one user."""
 
 
 class _Bucket:
-    __slots__ = ("_burst", "_filled_at", "_interval", "_left")
+    __slots__ = ("_filled_at", "_left", "_rate")
 
-    def __init__(self, burst: int, interval: int, now: int) -> None:
-        self._burst, self._interval, self._left, self._filled_at = burst, interval, burst, now
+    def __init__(self, rate: Rate, now: int) -> None:
+        self._rate, self._left, self._filled_at = rate, rate.burst, now
 
     def fill(self, now: int) -> bool:
-        gained, rest = divmod(max(0, now - self._filled_at), self._interval)
-        self._left = min(self._burst, self._left + gained)
+        gained, rest = divmod(max(0, now - self._filled_at), self._rate.interval_micros)
+        self._left = min(self._rate.burst, self._left + gained)
         self._filled_at = now - rest
         return self._left > 0
 
@@ -29,34 +41,38 @@ class _Bucket:
         self._left -= 1
 
 
-class FailureLimits:
-    """Limits the failures written for each address and for all addresses together."""
+class EventLimits:
+    """Limits events by several keys at a time, each with a rate of its own."""
 
-    def __init__(self) -> None:
-        self._all: _Bucket | None = None
-        self._of: OrderedDict[str, _Bucket] = OrderedDict()
+    def __init__(self, *rates: Rate) -> None:
+        """Configure one rate for each key that `take` gets."""
+        self._rates = rates
+        self._buckets: OrderedDict[tuple[int, Hashable], _Bucket] = OrderedDict()
         self._suppressed = 0
 
-    def take(self, host: str, now: int) -> int | None:
+    def take(self, now: int, *keys: Hashable) -> int | None:
         """Take a slot for one event; return the number of events suppressed since the last slot.
 
         Args:
-            host: Source address.
             now: Time in microseconds.
+            keys: What the event counts for, in the order of the rates.
 
         Returns:
-            None if the event must not be written.
+            None if the event exceeds one of the rates.
         """
-        every = self._all = self._all or _Bucket(_BURST_OF_ALL, _INTERVAL_OF_ALL, now)
-        one = self._of.pop(host, None) or _Bucket(_BURST_OF_ADDRESS, _INTERVAL_OF_ADDRESS, now)
-        self._of[host] = one
-        if len(self._of) > _ADDRESSES_MAX:
-            self._of.popitem(last=False)
-        # Refill both buckets regardless of the result.
-        if not all([every.fill(now), one.fill(now)]):
+        buckets = [self._bucket(place, key, now) for place, key in enumerate(keys)]
+        # Refill all buckets regardless of the result.
+        if False in [bucket.fill(now) for bucket in buckets]:
             self._suppressed += 1
             return None
-        every.take()
-        one.take()
+        for bucket in buckets:
+            bucket.take()
         suppressed, self._suppressed = self._suppressed, 0
         return suppressed
+
+    def _bucket(self, place: int, key: Hashable, now: int) -> _Bucket:
+        bucket = self._buckets.setdefault((place, key), _Bucket(self._rates[place], now))
+        self._buckets.move_to_end((place, key))
+        if len(self._buckets) > _BUCKETS_MAX:
+            self._buckets.popitem(last=False)
+        return bucket

@@ -23,8 +23,8 @@ class TrailCollector(Collector):
         """Return the current values."""
         lost = CounterMetricFamily(
             f"{_PREFIX}lost_events",
-            "Events missing in the audit trail: the queue was full (queue), the write failed (disk), or the event "
-            "cannot be written as JSON (form).",
+            "Events missing in the audit trail: the queue was full (queue), the write failed (disk), the event "
+            "cannot be written as JSON (form), or the syslog server did not take it (export).",
             labels=["reason"],
         )
         for reason, count in self._trail.lost_counts.items():
@@ -32,6 +32,6 @@ class TrailCollector(Collector):
         yield lost
         yield CounterMetricFamily(
             f"{_PREFIX}suppressed_events",
-            "Failures and refusals that were only counted, in the record of a similar event.",
+            "Logins, failures and refusals that were only counted, in the record of a similar event.",
             value=self._trail.suppressed_count,
         )

@@ -7,6 +7,7 @@ from typing import Any, Final
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from headrace_gateway.audit.events import OWN_ACTIONS, TOPIC_ACTIONS
 from headrace_node.connections.caller import INTERFACES, Caller
 from headrace_proto.commands import CommandCode
 from headrace_proto.control.v1 import Request
@@ -14,15 +15,7 @@ from headrace_proto.control.v1 import Request
 _TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
 
 # State machine commands that users issue. The others belong to message processing or are internal to the cluster.
-_CHANGES: Final = frozenset(
-    {
-        *("create_stream", "update_stream", "delete_stream", "purge_stream"),
-        *("create_topic", "update_topic", "delete_topic", "purge_topic"),
-        *("create_partitions", "delete_partitions"),
-        *("update_user", "delete_user", "update_permissions", "delete_access_token"),
-        *("create_consumer_group", "delete_consumer_group", "delete_transaction"),
-    }
-)
+_CHANGES: Final = TOPIC_ACTIONS | OWN_ACTIONS | {"update_user", "delete_user", "update_permissions"}
 _SECRETS: Final = frozenset({"password", "current_password", "new_password", "password_hash", "digest", "token"})
 _CODES: Final[dict[int, str]] = {
     CommandCode.DELETE_SEGMENTS: "delete_segments",
@@ -50,6 +43,21 @@ def change_of(request: Request) -> tuple[str, dict[str, Any]] | None:
             if operation in _CHANGES:
                 return operation, subject_of(getattr(request.command, operation))
     return None
+
+
+def is_own(request: Request) -> bool:
+    """Return whether a user makes a change for itself, which needs no permission of an administrator."""
+    match request.WhichOneof("operation"):
+        case _ if not request.HasField("user_id"):
+            return False
+        case "create_access_token":
+            return True
+        case "change_password":
+            return request.user_id == request.change_password.user_id
+        case "command":
+            operation = request.command.WhichOneof("operation")
+            return operation in OWN_ACTIONS or operation in {"pin_reader", "unpin_reader"}
+    return False
 
 
 def action_of(code: int) -> str:

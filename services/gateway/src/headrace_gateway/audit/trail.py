@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Hashable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from headrace_chassis.background import background
 from headrace_gateway.audit.config import AuditConfig
-from headrace_gateway.audit.events import BEGUN, SERIES, Event, encoded
+from headrace_gateway.audit.events import BEGUN, OK, SERIES, Event, encoded
 from headrace_gateway.audit.files import Series
-from headrace_gateway.audit.limits import FailureLimits
+from headrace_gateway.audit.limits import FAILURES, LOGINS, EventLimits
+from headrace_gateway.audit.syslog import EXPORT, Export
+from headrace_gateway.audit.writing import DISK, QUEUE, Writer
 from headrace_gateway.ports import Accounts, Clock
-from headrace_node.connections.caller import CALLER
+from headrace_node.connections.caller import CALLER, place_of
 from headrace_proto.errors import Status, find
 
 DIRECTORY: Final = "audit"
 """Subdirectory of the data directory, unless the settings name a directory."""
 
-QUEUE: Final = "queue"
-DISK: Final = "disk"
 FORM: Final = "form"
-REASONS: Final = (QUEUE, DISK, FORM)
-"""Reasons for lost events: too many events waited for the disk, the disk refused the write, or the event cannot be
-written as JSON.
+REASONS: Final = (QUEUE, DISK, FORM, EXPORT)
+"""Reasons for lost events: too many events waited for the disk, the disk refused the write, the event cannot be written
+as JSON, or the syslog server did not take it.
 """
 
-_OK: Final = "ok"
 # Minimum interval between log lines about lost events; further losses share one line.
 _LINE_SECONDS: Final = 10.0
-# Maximum number of lines that wait for the disk. Further events are dropped and counted.
-_WAITING_MAX: Final = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -58,37 +55,32 @@ class Trail:
         self.lost_counts = dict.fromkeys(REASONS, 0)
         """Number of events lost instead of being written, by reason."""
         self.suppressed_count = 0
-        """Number of failures that were only counted in the line of a later failure."""
+        """Number of logins and failures that were only counted in the line of a later one."""
         self._unsaid_count = 0
         self._said_at: float | None = None
         self._is_enabled = config.enabled
         self._gateway = gateway
         self._accounts = accounts
         self._clock = clock
-        self._failures = FailureLimits()
-        self._series = {
-            name: Series(self.directory, name, file_bytes_max=config.max_file_size.bytes, files_max=config.max_files)
-            for name in SERIES
-        }
-        self._waiting: list[tuple[Event, asyncio.Future[None]]] = []
-        self._came = asyncio.Event()
-        self._is_working = False
-        self._writing = asyncio.Lock()
+        self._export = Export(config.syslog, self._lost) if config.syslog is not None else None
+        # Each class of events has limits of its own: failed logins do not use up those of refusals.
+        self._failures = {"login": EventLimits(*FAILURES), "refusal": EventLimits(*FAILURES)}
+        self._logins = EventLimits(*LOGINS)
+        self._writers = {name: Writer(self._series_of(config, name), self._lost) for name in SERIES}
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         """Write recorded events for the duration of an ``async with`` block, and the remaining ones at its end."""
-        task = asyncio.create_task(self._run(), name="audit")
-        self._is_working = True
-        try:
+        async with AsyncExitStack() as stack:
+            if self._export is not None:
+                await stack.enter_async_context(background(self._export.run(), "audit-export"))
+            for name, writer in self._writers.items():
+                await stack.enter_async_context(writer.working(f"audit-{name}"))
             yield
-        finally:
-            self._is_working = False
-            task.cancel()
-            await asyncio.wait({task})
-            await self._write()
-            for series in self._series.values():
-                series.close()
+
+    def _series_of(self, config: AuditConfig, name: str) -> Series:
+        size = config.max_file_size.bytes
+        return Series(self.directory, name, file_bytes_max=size, files_max=config.max_files)
 
     async def begun(self, action: str, subject: dict[str, object], *, user_id: int, client_id: int = 0) -> Event | None:
         """Record the begin of a change; return the event that ``ended`` takes."""
@@ -108,7 +100,7 @@ class Trail:
     ) -> None:
         """Record a successful change."""
         if self._is_enabled:
-            event = self._event("change", action, _OK, subject=subject, client_id=client_id, user_id=user_id)
+            event = self._event("change", action, OK, subject=subject, client_id=client_id, user_id=user_id)
             await self._record(event)
 
     async def logged_in(
@@ -122,7 +114,7 @@ class Trail:
         subject: dict[str, object] | None = None,
         suppressed: int = 0,
     ) -> None:
-        """Record a login attempt; failures are rate-limited."""
+        """Record a login attempt. Failures are rate-limited, and so are logins of one user from one address."""
         if not self._is_enabled:
             return
         event = self._event(
@@ -135,9 +127,10 @@ class Trail:
             subject=subject,
         )
         if status == Status.OK:
-            await self._record(event)
+            user = user_id if user_id is not None else username
+            await self._record_limited(event, self._logins, suppressed, (user, _place(event)), user)
         else:
-            await self._record_failure(event, suppressed)
+            await self._record_limited(event, self._failures["login"], suppressed, _place(event), None)
 
     async def refused(
         self,
@@ -157,10 +150,10 @@ class Trail:
             event = self._event(
                 "refusal", action, _result(status), client_id=client_id, user_id=user_id, subject=subject
             )
-            await self._record_failure(event, suppressed)
+            await self._record_limited(event, self._failures["refusal"], suppressed, _place(event), None)
 
-    async def _record_failure(self, event: Event, suppressed: int = 0) -> None:
-        suppressed_here = self._failures.take(event.address.rpartition(":")[0], event.at)
+    async def _record_limited(self, event: Event, limits: EventLimits, suppressed: int, *keys: Hashable) -> None:
+        suppressed_here = limits.take(event.at, *keys)
         self.suppressed_count += suppressed + (suppressed_here is None)
         if suppressed_here is not None:
             event.suppressed = suppressed_here + suppressed
@@ -195,53 +188,14 @@ class Trail:
         )
 
     async def _record(self, event: Event) -> None:
-        if len(self._waiting) >= _WAITING_MAX:
-            self._lost(QUEUE, 1, "too many events are queued")
-            return
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.append((event, written))
-        if self._is_working:
-            self._came.set()
-        else:
-            # Startup or shutdown: few events, so batching is pointless.
-            await self._write()
-        await written
-
-    async def _run(self) -> None:
-        while True:
-            await self._came.wait()
-            # Finish a write once started: cancelling and retrying it would duplicate lines.
-            await asyncio.shield(self._write())
-
-    async def _write(self) -> None:
-        async with self._writing:
-            self._came.clear()
-            waiting, self._waiting = self._waiting, []
-            if waiting:
-                await self._write_all(waiting)
-
-    async def _write_all(self, waiting: list[tuple[Event, asyncio.Future[None]]]) -> None:
-        lines: dict[str, list[bytes]] = {name: [] for name in self._series}
-        for event, _ in waiting:
-            try:
-                lines[event.series].append(encoded(event))
-            except Exception as error:  # noqa: BLE001 - one event must not cost the others
-                self._lost(FORM, 1, f"event {event.action} cannot be written as JSON: {error}")
         try:
-            await asyncio.to_thread(self._add, lines)
-        except Exception as error:  # noqa: BLE001 - whatever it is, later events are written
-            # Do not fail the request: a server with a full disk must still serve the clients that free space.
-            self._lost(DISK, sum(map(len, lines.values())), str(error))
-        finally:
-            # Requests wait for these futures without limit.
-            for _, written in waiting:
-                if not written.done():
-                    written.set_result(None)
-
-    def _add(self, lines: dict[str, list[bytes]]) -> None:
-        for name, series in self._series.items():
-            if lines[name]:
-                series.add(lines[name])
+            line = encoded(event)
+        except Exception as error:  # noqa: BLE001 - an event that is no JSON must not fail its request
+            self._lost(FORM, 1, f"event {event.action} cannot be written as JSON: {error}")
+            return
+        if self._export is not None:
+            self._export.offer(event, line)
+        await self._writers[event.series].add(line)
 
     def _lost(self, reason: str, count: int, why: str) -> None:
         self.lost_counts[reason] += count
@@ -252,10 +206,14 @@ class Trail:
             self._said_at, self._unsaid_count = now, 0
 
 
+def _place(event: Event) -> str:
+    return place_of(event.address)
+
+
 def _result(status: int | str) -> str:
     if isinstance(status, str):
         return status
     if status == Status.OK:
-        return _OK
+        return OK
     info = find(status)
     return info.name if info is not None else str(status)

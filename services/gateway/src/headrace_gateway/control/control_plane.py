@@ -14,6 +14,7 @@ from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.token_cleaner import TokenCleaner
 from headrace_gateway.access.tokens import Reach, Tokens, everything_is_known
+from headrace_gateway.audit.limits import EventLimits, Rate
 from headrace_gateway.audit.trail import Trail
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control.diagnostics import Diagnostics
@@ -147,6 +148,7 @@ class ControlPlane:
             transactions=metadata.transactions,
             publications=self._publications,
             topic_defaults=topic_defaults,
+            own_changes=EventLimits(Rate(config.own_changes.burst, config.own_changes.interval.micros)),
             tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
             host=host,
             catch_up=metadata.catch_up,

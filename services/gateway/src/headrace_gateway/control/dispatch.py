@@ -10,7 +10,8 @@ from headrace_gateway.access.accounts import Accounts
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.logins import Login, Logins
 from headrace_gateway.access.passwords import Passwords
-from headrace_gateway.audit.requests import action_of, caller_of, change_of
+from headrace_gateway.audit.limits import EventLimits
+from headrace_gateway.audit.requests import action_of, caller_of, change_of, is_own
 from headrace_gateway.audit.trail import Trail
 from headrace_gateway.control.diagnostics import Diagnostics
 from headrace_gateway.control.memberships import Memberships
@@ -63,6 +64,7 @@ class Control:
         publications: Publications,
         topic_defaults: TopicDefaults,
         tokens_per_user_max: int,
+        own_changes: EventLimits,
         host: Host,
         diagnostics: Diagnostics,
         catch_up: CatchUp | None = None,
@@ -79,6 +81,8 @@ class Control:
         self._diagnostics = diagnostics
         self._catch_up = catch_up
         self._audit = audit
+        self._own_changes = own_changes
+        self._clock = clock
         self._logins = logins
         self._accounts = Accounts(
             proposer=proposer,
@@ -107,6 +111,11 @@ class Control:
 
     async def _audited(self, request: Request) -> Reply:
         change = change_of(request) if request.HasField("user_id") else None
+        if is_own(request) and self._own_changes.take(self._clock(), request.user_id) is None:
+            if self._audit is not None and change is not None:
+                status, client_id = Status.TOO_MANY_CHANGES, request.client_id
+                await self._audit.refused(change[0], status, user_id=request.user_id, client_id=client_id)
+            return Reply(status=Status.TOO_MANY_CHANGES)
         if self._audit is None or change is None:
             return await self._dispatch(request)
         action, subject = change

@@ -17,7 +17,6 @@ from aiohttp.http_exceptions import HttpProcessingError
 import headrace_core as core
 from headrace_chassis.correlation import REQUEST_ID, request_id_of
 from headrace_core import CodecError
-from headrace_gateway.access.login_limits import place_of
 from headrace_gateway.access.proxies import HEADER
 from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
 from headrace_gateway.http.admission.cors import Cors
@@ -37,7 +36,7 @@ from headrace_gateway.json_api.memory import BUDGET, Budget, Exhausted, Held
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
-from headrace_node.connections.caller import CALLER, Caller
+from headrace_node.connections.caller import CALLER, Caller, place_of
 from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
 
