@@ -154,3 +154,30 @@ def test_renaming(root: RawConnection, connect: Connect) -> None:
     taken = frames.ident("butterfly") + b"\x01" + frames.name("iggy") + b"\x00"
     assert root.status(Code.UPDATE_USER, taken) == Status.USER_ALREADY_EXISTS
     assert connect().ok(Code.LOGIN_USER, frames.login("butterfly", "secret")) == identity
+
+
+def test_an_administrator_does_not_change_users_with_more_rights(root: RawConnection, connect: Connect) -> None:
+    """The right to manage users is not a way to lock out those with other rights."""
+    manager = frames.permissions(["manage_users"])
+    for name, rights in (("clerk", manager), ("boss", frames.permissions(["manage_users", "manage_streams"]))):
+        root.ok(Code.CREATE_USER, frames.create_user(name, "secret", rights))
+    root.ok(Code.CREATE_USER, frames.create_user("helper", "secret", frames.permissions(["read_users"])))
+    clerk = connect()
+    clerk.ok(Code.LOGIN_USER, frames.login("clerk", "secret"))
+    inactive, active = b"\x00\x01\x02", b"\x00\x01\x01"
+    less = b"\x01" + frames.u32(len(manager)) + manager
+    for code, payload in (
+        (Code.UPDATE_USER, frames.ident("boss") + inactive),
+        (Code.UPDATE_USER, frames.ident("boss") + b"\x01" + frames.name("bossy") + b"\x00"),
+        (Code.UPDATE_PERMISSIONS, frames.ident("boss") + b"\x00"),
+        (Code.UPDATE_PERMISSIONS, frames.ident("boss") + less),
+        (Code.DELETE_USER, frames.ident("boss")),
+    ):
+        assert clerk.status(code, payload) == Status.UNAUTHORIZED, (code, payload)
+    clerk.ok(Code.UPDATE_USER, frames.ident("boss") + active)
+    root.ok(Code.UPDATE_USER, frames.ident("boss") + inactive)
+    assert clerk.status(Code.UPDATE_USER, frames.ident("boss") + active) == Status.UNAUTHORIZED
+    clerk.ok(Code.UPDATE_USER, frames.ident("helper") + inactive)
+    clerk.ok(Code.UPDATE_PERMISSIONS, frames.ident("helper") + b"\x00")
+    clerk.ok(Code.DELETE_USER, frames.ident("helper"))
+    clerk.ok(Code.DELETE_USER, frames.ident("clerk"))

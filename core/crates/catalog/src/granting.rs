@@ -1,4 +1,4 @@
-//! Rules for granting rights: a user can grant only rights that the user has.
+//! Rules for granting and revoking rights: a user can change only rights that the user has.
 
 use headrace_model::{StreamId, TopicId, UserId};
 
@@ -7,28 +7,28 @@ use crate::{Catalog, Permissions};
 
 /// Return whether `grantor` may replace the permissions `before` by `after`.
 ///
-/// Wherever `after` grants an action that `before` did not, the grantor must have the same right. Rights may always be
-/// revoked. Root may grant everything.
+/// Wherever one of them permits an action that the other does not, the grantor must have the same right: taking rights
+/// away is a way to lock out a user, as deleting it is. Root may change everything.
 pub fn may_grant(
     catalog: &Catalog,
     grantor: UserId,
     before: Option<&Permissions>,
     after: Option<&Permissions>,
 ) -> bool {
-    let (Some(after), false) = (after, grantor == UserId::ROOT) else {
+    if grantor == UserId::ROOT {
         return true;
-    };
+    }
     let nothing = Permissions::default();
     let grantor = catalog
         .user_by_id(grantor)
         .and_then(|user| user.permissions.as_ref())
         .unwrap_or(&nothing);
-    let before = before.unwrap_or(&nothing);
-    scopes(after).all(|(stream, topic)| {
+    let (before, after) = (before.unwrap_or(&nothing), after.unwrap_or(&nothing));
+    scopes(before).chain(scopes(after)).all(|(stream, topic)| {
         PREDICATES.iter().all(|any| {
-            !after.grant_any(*any, stream, topic)
-                || before.grant_any(*any, stream, topic)
-                || grantor.grant_any(*any, stream, topic)
+            let is_same =
+                before.grant_any(*any, stream, topic) == after.grant_any(*any, stream, topic);
+            is_same || grantor.grant_any(*any, stream, topic)
         })
     })
 }
@@ -139,13 +139,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_stays_and_may_be_taken_away() {
+    fn what_the_grantor_does_not_have_stays_as_it_is() {
         let catalog = catalog(&global(GlobalRights::MANAGE_USERS));
         let more = global(GlobalRights::MANAGE_STREAMS);
         let less = global(GlobalRights::READ_STREAMS);
         assert!(may_grant(&catalog, ANN, Some(&more), Some(&more)));
-        assert!(may_grant(&catalog, ANN, Some(&more), Some(&less)));
-        assert!(may_grant(&catalog, ANN, Some(&more), None));
+        assert!(!may_grant(&catalog, ANN, Some(&more), Some(&less)));
+        assert!(!may_grant(&catalog, ANN, Some(&more), None));
+        let users = global(GlobalRights::READ_USERS);
+        assert!(may_grant(&catalog, ANN, Some(&users), None));
+        assert!(!may_grant(
+            &catalog,
+            ANN,
+            Some(&topic(TopicRights::POLL_MESSAGES)),
+            None
+        ));
+        assert!(may_grant(&catalog, ANN, None, None));
         assert!(!may_grant(&catalog, ANN, Some(&less), Some(&more)));
         assert!(may_grant(&catalog, UserId::ROOT, None, Some(&more)));
         assert!(!may_grant(&catalog, UserId(9), None, Some(&less)));

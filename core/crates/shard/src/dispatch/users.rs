@@ -117,6 +117,16 @@ impl Context<'_> {
         }
     }
 
+    /// Check that users change and delete only those who have no more rights than they have themselves.
+    fn allow_changing(&self, user: &User) -> Result<(), Status> {
+        let permissions = user.permissions.as_ref();
+        if user.id == self.user || may_grant(self.catalog, self.user, None, permissions) {
+            Ok(())
+        } else {
+            Err(Status::UNAUTHORIZED)
+        }
+    }
+
     /// Check that users grant only permissions that they have themselves.
     fn allow_granting(
         &self,
@@ -161,7 +171,9 @@ impl Context<'_> {
 
     pub(super) fn delete_user(&self, request: &DeleteUser<'_>) -> Handled {
         self.allow(Action::ManageUsers)?;
-        let user_id = self.user(request.user)?.id.0;
+        let user = self.user(request.user)?;
+        self.allow_changing(user)?;
+        let user_id = user.id.0;
         Ok(self.propose(Change::DeleteUser(metadata::DeleteUser { user_id })))
     }
 
@@ -180,10 +192,10 @@ impl Context<'_> {
         }
         // Certificates are of the user with their name: a name that is free again would be another user's way to the
         // rights of this one.
-        let is_renamed = user.id != self.user
-            && (request.username).is_some_and(|name| name != user.username.as_ref());
-        if is_renamed && !may_grant(self.catalog, self.user, None, user.permissions.as_ref()) {
-            return Err(Status::UNAUTHORIZED);
+        let is_renamed = (request.username).is_some_and(|name| name != user.username.as_ref());
+        let is_switched = status.is_some_and(|status| status != user_status(user.status.code()));
+        if is_renamed || is_switched {
+            self.allow_changing(user)?;
         }
         Ok(self.propose(Change::UpdateUser(metadata::UpdateUser {
             user_id: user.id.0,
