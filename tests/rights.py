@@ -76,6 +76,7 @@ PERMISSIONS: Final = ACTIONS | {
     "server manage": SERVER_MANAGE,
     "users read or oneself": USERS_READ,
     "users manage or oneself": USERS_MANAGE,
+    "topic manage or owner": TOPIC_MANAGE,
     "login": set[str](),
     "none": set[str](),
 }

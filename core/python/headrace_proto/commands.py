@@ -260,7 +260,7 @@ _ROWS = (
     (CommandCode.GET_CONSUMER_GROUP, "GetConsumerGroup", "topic read", (Attribute.MAY_BE_MISSING,), ServedBy.ALL),
     (CommandCode.GET_CONSUMER_GROUPS, "GetConsumerGroups", "topic read", (), ServedBy.ALL),
     (CommandCode.CREATE_CONSUMER_GROUP, "CreateConsumerGroup", "topic read", (Attribute.AUDITED,), ServedBy.ALL),
-    (CommandCode.DELETE_CONSUMER_GROUP, "DeleteConsumerGroup", "topic read", (Attribute.AUDITED,), ServedBy.ALL),
+    (CommandCode.DELETE_CONSUMER_GROUP, "DeleteConsumerGroup", "topic manage or owner", (Attribute.AUDITED,), ServedBy.ALL),
     (CommandCode.JOIN_CONSUMER_GROUP, "JoinConsumerGroup", "topic read", (), ServedBy.ALL),
     (CommandCode.LEAVE_CONSUMER_GROUP, "LeaveConsumerGroup", "topic read", (), ServedBy.ALL),
     (CommandCode.CAPABILITIES, "Capabilities", "none", (Attribute.BINARY_ONLY,), ServedBy.ALL),

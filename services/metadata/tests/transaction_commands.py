@@ -58,9 +58,9 @@ def delete_transaction(name="t", stream_id=0):
     return Command(delete_transaction=DeleteTransaction(stream_id=stream_id, name=name))
 
 
-def pin(name, value=b"", stream_id=0):
-    return Command(pin_reader=PinReader(stream_id=stream_id, name=name, value=value))
+def pin(name, value=b"", stream_id=0, actor=0, **fields):
+    return Command(actor_user_id=actor, pin_reader=PinReader(stream_id=stream_id, name=name, value=value, **fields))
 
 
-def unpin(name, stream_id=0):
-    return Command(unpin_reader=UnpinReader(stream_id=stream_id, name=name))
+def unpin(name, stream_id=0, actor=0, **fields):
+    return Command(actor_user_id=actor, unpin_reader=UnpinReader(stream_id=stream_id, name=name, **fields))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use headrace_model::limits::PARTITIONS_PER_TOPIC_MAX;
-use headrace_model::{ClientId, ClientKey, GroupId, PartitionId, StreamId, Timestamp, TopicId};
+use headrace_model::{
+    ClientId, ClientKey, GroupId, PartitionId, StreamId, Timestamp, TopicId, UserId,
+};
 use headrace_proto::catalog::v1;
 use headrace_wire::Identifier;
 use headrace_wire::response::{GroupDetails, GroupHeader, GroupMember};
@@ -33,6 +35,8 @@ pub struct Group {
     pub partitions_count: u32,
     /// Maximum time in microseconds for which a member may keep a partition that is being revoked.
     pub revocation_timeout_micros: u64,
+    /// User who created the group; `None` for groups of earlier releases, which belong to no user.
+    pub owner: Option<UserId>,
     /// Members, ascending by id.
     pub members: Vec<Member>,
     by_client: BTreeMap<ClientKey, usize>,
@@ -105,6 +109,7 @@ impl Group {
             generation: record.generation,
             partitions_count: record.partitions_count,
             revocation_timeout_micros: record.revocation_timeout_micros,
+            owner: record.owner_user_id.map(UserId),
             members: Vec::with_capacity(record.members.len()),
             by_client: BTreeMap::new(),
         };
@@ -146,6 +151,15 @@ impl Group {
             topic_id: self.topic_id,
             group_id: self.id,
             reason,
+        }
+    }
+
+    /// Return whether a user who may only read the topic may delete the group: it is the user's own, or it belongs to no
+    /// user and has no members of others.
+    pub fn is_free_to(&self, user: UserId) -> bool {
+        match self.owner {
+            Some(owner) => owner == user,
+            None => self.members.iter().all(|member| member.user_id == user.0),
         }
     }
 
@@ -196,6 +210,7 @@ impl Group {
             generation: self.generation,
             partitions_count: self.partitions_count,
             revocation_timeout_micros: self.revocation_timeout_micros,
+            owner_user_id: self.owner.map(|owner| owner.0),
             members: self.members.iter().map(Member::to_record).collect(),
         }
     }

@@ -264,7 +264,13 @@ class Client:
         )
 
     def pin(self) -> PinReader:
-        return PinReader(stream_id=self.stream_id(), name=self.name(), value=self.chance.randbytes(self.number(9)))
+        return PinReader(
+            stream_id=self.stream_id(),
+            name=self.name(),
+            value=self.chance.randbytes(self.number(9)),
+            is_owned=self.chance.random() < 0.7,
+            own_only=self.chance.random() < 0.7,
+        )
 
     def token(self) -> Command:
         expires_in = self.chance.choice([0, 1, 200, 3_000, 3_600_000]) * MILLISECOND
@@ -351,6 +357,7 @@ GROUPS = (
                 **c.topic(),
                 name=c.name(),
                 revocation_timeout_micros=c.chance.choice([100, 3_000, 30_000]) * MILLISECOND,
+                is_owned=c.chance.random() < 0.7,
             )
         ),
     ),

@@ -29,6 +29,7 @@ from headrace_proto.metadata.v1 import (
     LeaveConsumerGroup,
     Pulse,
     ReplaceGateway,
+    StateSnapshot,
 )
 
 REVOCATION_MICROS = 30_000
@@ -55,9 +56,11 @@ class Cluster:
         assert applied.reply.status == status
         return applied
 
-    def create(self, name="g", status=Status.OK):
-        command = CreateConsumerGroup(stream_id=0, topic_id=0, name=name, revocation_timeout_micros=REVOCATION_MICROS)
-        return self.run(status, create_consumer_group=command)
+    def create(self, name="g", status=Status.OK, *, actor=0, **fields):
+        command = CreateConsumerGroup(
+            stream_id=0, topic_id=0, name=name, revocation_timeout_micros=REVOCATION_MICROS, **fields
+        )
+        return self.run(status, actor=actor, create_consumer_group=command)
 
     def join(self, client, *, gateway=HERE, group=0, status=Status.OK, actor=0):
         reported = Gateway(id=gateway, name=GATEWAYS[gateway], timeout_micros=GATEWAY_MICROS)
@@ -120,6 +123,29 @@ def test_a_topic_has_only_so_many_groups(monkeypatch):
     made.create("third", status=Status.TOO_MANY_CONSUMER_GROUPS)
     made.run(delete_consumer_group=DeleteConsumerGroup(stream_id=0, topic_id=0, group_id=0))
     made.create("third")
+
+
+def test_a_user_has_half_of_the_groups_of_a_topic(monkeypatch):
+    monkeypatch.setattr(groups, "GROUPS_PER_TOPIC_MAX", 6)
+    made = cluster(1)
+    for number in range(3):
+        made.create(f"ann's {number}", actor=0, is_owned=True)
+    made.create("ann's 3", status=Status.TOO_MANY_CONSUMER_GROUPS, actor=0, is_owned=True)
+    made.create("bob's", actor=7, is_owned=True)
+    made.run(delete_consumer_group=DeleteConsumerGroup(stream_id=0, topic_id=0, group_id=1))
+    made.create("ann's 3", actor=0, is_owned=True)
+
+
+def test_a_group_belongs_to_the_user_who_created_it_for_good():
+    """Changes of its members keep that; groups of earlier gateways belong to no user."""
+    made = cluster(2)
+    made.create("owned", actor=7, is_owned=True)
+    made.join(1, group=1, actor=8)
+    made.leave(1, group=1)
+    made.run(create_partitions=CreatePartitions(stream_id=0, topic_id=0, partitions_count=1))
+    again = StateMachine.restore(StateSnapshot.FromString(made.machine.snapshot().SerializeToString()))
+    earlier, owned = again.catalog().consumer_groups
+    assert (earlier.HasField("owner_user_id"), owned.owner_user_id) == (False, 7)
 
 
 def test_the_first_member_gets_everything():

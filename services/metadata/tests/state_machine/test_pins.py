@@ -57,3 +57,36 @@ def test_refusals_in_their_order(do, monkeypatch):
     assert do.status(pin("c")) == Status.TOO_MANY_PINS
     assert do.status(pin("c", bytes(10), 1)) == Status.TOO_MANY_PINS
     do(pin("c", bytes(9), 1), pin("b", bytes(99)), unpin("b"), pin("c"))
+
+
+def test_a_pin_belongs_to_the_user_who_made_it(do):
+    """Snapshots keep its owner. A user who manages the stream may delete it."""
+    do(pin("r", b"ann's", actor=0, is_owned=True, own_only=True))
+    do.machine = StateMachine.restore(StateSnapshot.FromString(do.machine.snapshot().SerializeToString()))
+    assert do.status(unpin("r", actor=5, own_only=True)) == Status.UNAUTHORIZED
+    assert do.status(pin("r", b"POISON", actor=5, is_owned=True, own_only=True)) == Status.UNAUTHORIZED
+    assert do(pin("r", b"2", actor=0, is_owned=True, own_only=True)).reply.pin_result.pin.value == b"ann's"
+    assert do(pin("r", b"2", actor=5, is_owned=True)).reply.pin_result.pin.value == b"ann's"
+    do(unpin("r", actor=5))
+    assert do.machine.state.pins.find(0, "r") is None
+
+
+def test_pins_of_earlier_gateways_belong_to_no_user(do):
+    do(pin("r", b"1", actor=4))
+    assert do(pin("r", b"2", actor=5, is_owned=True, own_only=True)).reply.pin_result.pin.value == b"1"
+    do(unpin("r", actor=5, own_only=True))
+    assert do.machine.state.pins.find(0, "r") is None
+
+
+def test_a_user_has_half_of_the_space(do, monkeypatch):
+    monkeypatch.setattr(pins, "PINS_PER_STREAM_MAX", 4)
+    monkeypatch.setattr(pins, "PINS_SIZE_BYTES_MAX", 100)
+    do(pin("a", bytes(30), actor=5, is_owned=True))
+    assert do.status(pin("b", bytes(21), actor=5, is_owned=True)) == Status.TOO_MANY_PINS
+    assert do.status(pin("b", bytes(21), 1, actor=5, is_owned=True)) == Status.TOO_MANY_PINS, "the space of all streams"
+    do(pin("b", bytes(20), actor=5, is_owned=True), unpin("b", actor=5))
+    do(pin("b", bytes(20), actor=5, is_owned=True))
+    do.machine = StateMachine.restore(StateSnapshot.FromString(do.machine.snapshot().SerializeToString()))
+    assert do.status(pin("c", actor=5, is_owned=True)) == Status.TOO_MANY_PINS, "half of those of a stream"
+    do(pin("c", bytes(30), actor=6, is_owned=True))
+    do(delete_stream(0), create_stream("s"), pin("d", bytes(50), actor=5, is_owned=True))

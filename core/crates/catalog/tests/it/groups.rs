@@ -50,6 +50,7 @@ fn member(id: u32, partitions: &[u32], revoked: &[u32]) -> v1::GroupMember {
 
 fn record(topic_id: u32, id: u32, members: Vec<v1::GroupMember>) -> v1::ConsumerGroup {
     v1::ConsumerGroup {
+        owner_user_id: Some(3),
         stream_id: 1,
         topic_id,
         id,
@@ -128,6 +129,31 @@ fn they_are_found_by_number_and_by_name_and_by_member() {
         client: ClientId(12),
     };
     assert_eq!(catalog.groups_of_client(outsider).count(), 0);
+}
+
+#[test]
+fn a_group_is_free_to_its_owner_and_without_one_to_its_members() {
+    let with = |owner_user_id, users: &[u32]| {
+        let members = (users.iter().zip(0..))
+            .map(|(user_id, id)| v1::GroupMember {
+                user_id: *user_id,
+                ..member(id, &[], &[])
+            })
+            .collect();
+        let record = v1::ConsumerGroup {
+            owner_user_id,
+            ..record(0, 0, members)
+        };
+        let catalog = applied(&catalog(), vec![Change::ConsumerGroupPut(record)]);
+        let catalog = catalog.expect("is valid");
+        let group = group(&catalog, 0, 0).expect("is there");
+        [3, 4].map(|user| group.is_free_to(UserId(user)))
+    };
+    assert_eq!(with(Some(3), &[4]), [true, false]);
+    assert_eq!(with(Some(3), &[]), [true, false]);
+    assert_eq!(with(None, &[]), [true, true], "of an earlier release");
+    assert_eq!(with(None, &[4, 4]), [false, true]);
+    assert_eq!(with(None, &[3, 4]), [false, false]);
 }
 
 #[test]

@@ -50,12 +50,16 @@ impl Context<'_> {
             name: request.name.to_owned(),
             // Set by the gateway.
             revocation_timeout_micros: 0,
+            is_owned: true,
         };
         Ok(self.propose_on(topic, Operation::CreateConsumerGroup(command)))
     }
 
     pub(super) fn delete_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
         let group = self.group_to_change(request)?;
+        if !group.is_free_to(self.user) {
+            self.topic(request.stream, request.topic, Action::ManageTopic)?;
+        }
         let command = metadata::DeleteConsumerGroup {
             stream_id: group.stream_id.0,
             topic_id: group.topic_id.0,

@@ -70,6 +70,8 @@ impl Context<'_> {
             stream_id: stream.id.0,
             name: request.reader.into(),
             value: request.value.to_vec(),
+            is_owned: true,
+            own_only: !self.manages(stream),
         };
         Ok(self.propose_in(stream, Operation::PinReader(command)))
     }
@@ -79,8 +81,13 @@ impl Context<'_> {
         let command = metadata::UnpinReader {
             stream_id: stream.id.0,
             name: request.name.into(),
+            own_only: !self.manages(stream),
         };
         Ok(self.propose_in(stream, Operation::UnpinReader(command)))
+    }
+
+    fn manages(&self, stream: &Stream) -> bool {
+        self.allow(Action::ManageStream(stream.id)).is_ok()
     }
 
     /// Return a stream if the user may commit or abort these staged batches. That requires permission to send to all

@@ -481,6 +481,7 @@ class ConsumerGroup(_message.Message):
     PARTITIONS_COUNT_FIELD_NUMBER: _builtins.int
     REVOCATION_TIMEOUT_MICROS_FIELD_NUMBER: _builtins.int
     MEMBERS_FIELD_NUMBER: _builtins.int
+    OWNER_USER_ID_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     topic_id: _builtins.int
     id: _builtins.int
@@ -495,6 +496,8 @@ class ConsumerGroup(_message.Message):
     """Number of partitions of the topic."""
     revocation_timeout_micros: _builtins.int
     """Maximum time that a member may keep a partition which is being revoked."""
+    owner_user_id: _builtins.int
+    """User who created the group. Missing in groups of gateways that did not ask for it: the group belongs to no user."""
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupMember]:
         """Ascending by id."""
@@ -512,12 +515,15 @@ class ConsumerGroup(_message.Message):
         partitions_count: _builtins.int = ...,
         revocation_timeout_micros: _builtins.int = ...,
         members: _abc.Iterable[Global___GroupMember] | None = ...,
+        owner_user_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id", "owner_user_id", b"owner_user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "generation", b"generation", "id", b"id", "key", b"key", "members", b"members", "name", b"name", "partitions_count", b"partitions_count", "revocation_timeout_micros", b"revocation_timeout_micros", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id", "created_at_micros", b"created_at_micros", "generation", b"generation", "id", b"id", "key", b"key", "members", b"members", "name", b"name", "owner_user_id", b"owner_user_id", "partitions_count", b"partitions_count", "revocation_timeout_micros", b"revocation_timeout_micros", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__owner_user_id: _TypeAlias = _typing.Literal["owner_user_id"]  # noqa: Y015
+    _WhichOneofArgType__owner_user_id: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner_user_id) -> _WhichOneofReturnType__owner_user_id | None: ...
 
 Global___ConsumerGroup: _TypeAlias = ConsumerGroup  # noqa: Y015
 

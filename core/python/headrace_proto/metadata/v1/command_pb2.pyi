@@ -747,11 +747,14 @@ class CreateConsumerGroup(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     REVOCATION_TIMEOUT_MICROS_FIELD_NUMBER: _builtins.int
+    IS_OWNED_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     topic_id: _builtins.int
     name: _builtins.str
     revocation_timeout_micros: _builtins.int
     """Maximum time that a member may keep a partition which is being revoked."""
+    is_owned: _builtins.bool
+    """The group belongs to the requesting user, who may have half of the groups of a topic."""
     def __init__(
         self,
         *,
@@ -759,10 +762,11 @@ class CreateConsumerGroup(_message.Message):
         topic_id: _builtins.int = ...,
         name: _builtins.str = ...,
         revocation_timeout_micros: _builtins.int = ...,
+        is_owned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "revocation_timeout_micros", b"revocation_timeout_micros", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_owned", b"is_owned", "name", b"name", "revocation_timeout_micros", b"revocation_timeout_micros", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1436,21 +1440,29 @@ class PinReader(_message.Message):
     STREAM_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
+    IS_OWNED_FIELD_NUMBER: _builtins.int
+    OWN_ONLY_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     name: _builtins.str
     """Name of the reader, unique within the stream."""
     value: _builtins.bytes
     """Value chosen by the reader, for example its start offsets."""
+    is_owned: _builtins.bool
+    """The value belongs to the requesting user, who may use half of the space for all values."""
+    own_only: _builtins.bool
+    """A value that belongs to another user is not returned: the command is refused."""
     def __init__(
         self,
         *,
         stream_id: _builtins.int = ...,
         name: _builtins.str = ...,
         value: _builtins.bytes = ...,
+        is_owned: _builtins.bool = ...,
+        own_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_owned", b"is_owned", "name", b"name", "own_only", b"own_only", "stream_id", b"stream_id", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1464,17 +1476,21 @@ class UnpinReader(_message.Message):
 
     STREAM_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    OWN_ONLY_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     name: _builtins.str
+    own_only: _builtins.bool
+    """A value that belongs to another user is not deleted: the command is refused."""
     def __init__(
         self,
         *,
         stream_id: _builtins.int = ...,
         name: _builtins.str = ...,
+        own_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "own_only", b"own_only", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1686,10 +1702,13 @@ class ReaderPin(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     PINNED_AT_MICROS_FIELD_NUMBER: _builtins.int
+    OWNER_USER_ID_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     name: _builtins.str
     value: _builtins.bytes
     pinned_at_micros: _builtins.int
+    owner_user_id: _builtins.int
+    """User to whom the value belongs; missing: to no user."""
     def __init__(
         self,
         *,
@@ -1697,12 +1716,15 @@ class ReaderPin(_message.Message):
         name: _builtins.str = ...,
         value: _builtins.bytes = ...,
         pinned_at_micros: _builtins.int = ...,
+        owner_user_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id", "owner_user_id", b"owner_user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pinned_at_micros", b"pinned_at_micros", "stream_id", b"stream_id", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id", "name", b"name", "owner_user_id", b"owner_user_id", "pinned_at_micros", b"pinned_at_micros", "stream_id", b"stream_id", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__owner_user_id: _TypeAlias = _typing.Literal["owner_user_id"]  # noqa: Y015
+    _WhichOneofArgType__owner_user_id: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner_user_id) -> _WhichOneofReturnType__owner_user_id | None: ...
 
 Global___ReaderPin: _TypeAlias = ReaderPin  # noqa: Y015
 

@@ -262,7 +262,7 @@ class StateMachine:
             case "pin_reader":
                 return pins.pin(state, operation, command.pin_reader)
             case "unpin_reader":
-                return pins.unpin(state, command.unpin_reader)
+                return pins.unpin(state, operation, command.unpin_reader)
             case "delete_transaction":
                 return transactions.delete(state, command.delete_transaction)
             case None:

@@ -32,7 +32,11 @@ def create(state: State, operation: Operation, command: CreateConsumerGroup) -> 
     topic = state.catalog.topic(command.stream_id, command.topic_id)
     if state.groups.is_name_taken(topic.stream_id, topic.id, command.name):
         raise Refused(Status.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
-    if state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX:
+    owner_user_id = operation.actor_user_id if command.is_owned else None
+    if state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX or (
+        owner_user_id is not None
+        and state.groups.count_of_owner(topic.stream_id, topic.id, owner_user_id) >= GROUPS_PER_TOPIC_MAX // 2
+    ):
         raise Refused(Status.TOO_MANY_CONSUMER_GROUPS)
     if state.groups.next_key > GROUP_KEY_MAX:
         raise Refused(Status.CANNOT_CREATE_CONSUMER_GROUP_INFO)
@@ -46,6 +50,7 @@ def create(state: State, operation: Operation, command: CreateConsumerGroup) -> 
         key=state.groups.next_key,
         partitions_count=len(topic.partitions),
         revocation_timeout_micros=command.revocation_timeout_micros,
+        owner_user_id=owner_user_id,
     )
     state.groups.next_key += 1
     state.groups.put_group(group)

@@ -84,6 +84,7 @@ class Dealing:
             generation=group.generation + 1,
             partitions_count=len(self.assignment.owners),
             revocation_timeout_micros=group.revocation_timeout_micros,
+            owner_user_id=group.owner_user_id if group.HasField("owner_user_id") else None,
             members=(
                 GroupMember(
                     id=member.id,

@@ -68,6 +68,11 @@ class Groups:
         """Return the number of groups of a topic."""
         return len(self._groups.get((stream_id, topic_id), {}))
 
+    def count_of_owner(self, stream_id: int, topic_id: int, user_id: int) -> int:
+        """Return the number of groups of a topic that belong to a user."""
+        groups = self._groups.get((stream_id, topic_id), {}).values()
+        return sum(group.HasField("owner_user_id") and group.owner_user_id == user_id for group in groups)
+
     def unused_id(self, stream_id: int, topic_id: int) -> int:
         """Return the smallest id that no group of the topic carries."""
         used = self._groups.get((stream_id, topic_id), {})

@@ -1,6 +1,6 @@
 """Commands on the pinned reader positions of a stream.
 
-Statuses in the order in which they are checked: pin 4, 20308, 1009, 20309; unpin 1009.
+Statuses in the order in which they are checked: pin 4, 20308, 1009, 41, 20309; unpin 1009, 41.
 """
 
 from __future__ import annotations
@@ -21,20 +21,43 @@ def pin(state: State, operation: Operation, command: PinReader) -> Reply:
     stream = state.catalog.stream(command.stream_id)
     known = state.pins.find(stream.id, command.name)
     if known is not None:
+        _check_owner(operation, command, known)
         return Reply(pin_result=PinResult(was_there=True, pin=known))
-    too_many = state.pins.count_of(stream.id) >= PINS_PER_STREAM_MAX
-    if too_many or state.pins.size_bytes + len(command.value) > PINS_SIZE_BYTES_MAX:
-        raise Refused(Status.TOO_MANY_PINS)
+    owner_user_id = operation.actor_user_id if command.is_owned else None
+    _check_space(state, stream.id, owner_user_id, len(command.value))
 
     new = ReaderPin(
-        stream_id=stream.id, name=command.name, value=command.value, pinned_at_micros=operation.timestamp_micros
+        stream_id=stream.id,
+        name=command.name,
+        value=command.value,
+        pinned_at_micros=operation.timestamp_micros,
+        owner_user_id=owner_user_id,
     )
     state.pins.add(new)
     return Reply(pin_result=PinResult(was_there=False, pin=new))
 
 
-def unpin(state: State, command: UnpinReader) -> Reply:
+def unpin(state: State, operation: Operation, command: UnpinReader) -> Reply:
     """Remove the pin of a reader, if any."""
     stream = state.catalog.stream(command.stream_id)
+    known = state.pins.find(stream.id, command.name)
+    if known is not None:
+        _check_owner(operation, command, known)
     state.pins.remove(stream.id, command.name)
     return Reply()
+
+
+def _check_owner(operation: Operation, command: PinReader | UnpinReader, pin: ReaderPin) -> None:
+    """Refuse the pin of another user: who could replace it would choose what that user's readers read."""
+    if command.own_only and pin.HasField("owner_user_id") and pin.owner_user_id != operation.actor_user_id:
+        raise Refused(Status.UNAUTHORIZED)
+
+
+def _check_space(state: State, stream_id: int, owner_user_id: int | None, size_bytes: int) -> None:
+    pins = state.pins
+    counts = [(pins.count_of(stream_id), pins.size_bytes, 1)]
+    if owner_user_id is not None:
+        counts.append((pins.count_of_owner(stream_id, owner_user_id), pins.size_bytes_of(owner_user_id), 2))
+    for count, held_bytes, divisor in counts:
+        if count >= PINS_PER_STREAM_MAX // divisor or held_bytes + size_bytes > PINS_SIZE_BYTES_MAX // divisor:
+            raise Refused(Status.TOO_MANY_PINS)

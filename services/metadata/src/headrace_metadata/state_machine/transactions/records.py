@@ -72,6 +72,16 @@ class Pins:
         self._pins: dict[int, dict[str, ReaderPin]] = {}
         self.count = 0
         self.size_bytes = 0
+        self._bytes_of_owner: dict[int, int] = {}
+
+    def size_bytes_of(self, user_id: int) -> int:
+        """Return the size of all values that belong to a user."""
+        return self._bytes_of_owner.get(user_id, 0)
+
+    def count_of_owner(self, stream_id: int, user_id: int) -> int:
+        """Return the number of pinned readers of a stream that belong to a user."""
+        pins = self._pins.get(stream_id, {}).values()
+        return sum(pin.HasField("owner_user_id") and pin.owner_user_id == user_id for pin in pins)
 
     def find(self, stream_id: int, name: str) -> ReaderPin | None:
         """Return the pin of a reader; None if there is none."""
@@ -92,6 +102,7 @@ class Pins:
         self._pins.setdefault(pin.stream_id, {})[pin.name] = pin
         self.count += 1
         self.size_bytes += len(pin.value)
+        self._count_bytes(pin, len(pin.value))
 
     def remove(self, stream_id: int, name: str) -> None:
         """Remove the pin of a reader, if any."""
@@ -100,6 +111,7 @@ class Pins:
         if pin is not None:
             self.count -= 1
             self.size_bytes -= len(pin.value)
+            self._count_bytes(pin, -len(pin.value))
             if not names:
                 del self._pins[stream_id]
 
@@ -113,4 +125,13 @@ class Pins:
         other = Pins()
         other._pins = {stream_id: dict(names) for stream_id, names in self._pins.items()}
         other.count, other.size_bytes = self.count, self.size_bytes
+        other._bytes_of_owner = dict(self._bytes_of_owner)
         return other
+
+    def _count_bytes(self, pin: ReaderPin, change: int) -> None:
+        if pin.HasField("owner_user_id"):
+            left = self._bytes_of_owner.get(pin.owner_user_id, 0) + change
+            if left:
+                self._bytes_of_owner[pin.owner_user_id] = left
+            else:
+                self._bytes_of_owner.pop(pin.owner_user_id, None)
