@@ -68,6 +68,38 @@ async def test_a_sink_waits_for_the_server(server, page):
         await sink.close()
 
 
+async def test_no_body_follows_a_redirect():
+    """A redirect names a server that the settings do not name."""
+    taken = []
+
+    async def redirect(request):
+        raise web.HTTPTemporaryRedirect(server.make_url("/elsewhere"))
+
+    async def take(request):
+        taken.append(await request.read())
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_route("*", "/elsewhere", take)
+    application.router.add_route("*", "/{path:.*}", redirect)
+    async with TestServer(application) as server:
+        url = str(server.make_url("/"))
+        search = SearchServer(OpenSearchSinkSettings(url=url, index="a"))
+        influx = InfluxServer(InfluxQuerySettings(url=url, database="a"))
+        await search.open()
+        await influx.open()
+        try:
+            with pytest.raises(ConnectorError, match=r"answered 307, a redirect: correct settings\.url"):
+                await search.ask("POST", "/_bulk", b"{}\n")
+            with pytest.raises(ConnectorError, match=r"answered 307, a redirect: correct settings\.url"):
+                async with influx.answer("/query", data={"q": "SELECT 1"}):
+                    pass
+        finally:
+            await search.close()
+            await influx.close()
+    assert taken == []
+
+
 @pytest.mark.parametrize(
     "opened",
     [

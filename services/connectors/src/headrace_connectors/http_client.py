@@ -71,6 +71,13 @@ def not_reached(url: str, error: Exception) -> ConnectorError:
     return Unavailable(f"{without_secrets(url)} is not reached: {reason_of(error)}")
 
 
+def redirected(url: str, status: int) -> ConnectorError | None:
+    """Return the error for a redirect, which is not followed: it would take the body of a request to another server."""
+    if status // 100 == 3:
+        return ConnectorError(f"{without_secrets(url)} answered {status}, a redirect: correct settings.url")
+    return None
+
+
 def reason_of(error: Exception) -> str:
     """Return the reason of a request without an answer, without the address that texts of aiohttp have."""
     if isinstance(error, aiohttp.InvalidURL):

@@ -10,7 +10,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, Settings, Unavailable
-from headrace_connectors.http_client import not_reached, passes, pause_of, trusting, without_secrets
+from headrace_connectors.http_client import not_reached, passes, pause_of, redirected, trusting, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_settings import Duration, Secret
 
@@ -124,11 +124,15 @@ class SearchServer:
         url = f"{self._url}{path}"
         headers = {"Content-Type": kind} if body is not None else {}
         try:
-            async with self._session.request(method, url, data=body, headers=headers) as response:
+            async with self._session.request(
+                method, url, data=body, headers=headers, allow_redirects=False
+            ) as response:
                 encoded = await response.read()
                 status, pause = response.status, pause_of(response.headers)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise not_reached(self._url, error) from error
+        if (redirect := redirected(url, status)) is not None:
+            raise redirect
         answer = Answer(status, _decoded(encoded))
         if passes(status):
             raise Unavailable(f"{without_secrets(url)} answered {status}: {answer.reason}", retry_after=pause)

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
-from headrace_connectors.http_client import not_reached, passes, pause_of, trusting, without_secrets
+from headrace_connectors.http_client import not_reached, passes, pause_of, redirected, trusting, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.sources.influxdb.line_protocol import FieldValue, Point
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
@@ -127,7 +127,9 @@ class InfluxServer:
             raise AssertionError("a server is opened before it is asked")
         url = f"{self._url}{path}"
         try:
-            async with self._session.post(url, **request) as response:
+            async with self._session.post(url, allow_redirects=False, **request) as response:
+                if (redirect := redirected(url, response.status)) is not None:
+                    raise redirect
                 if response.status != 200:
                     raise _refusal(url, response.status, response.headers, await response.read())
                 yield response.content.iter_any()
