@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from rich.console import Console
 
 from headrace.cli import output
@@ -16,6 +17,20 @@ ROWS = ((1, 1_234_567, "a-name-that-is-long"), (2, 2, "b"))
 def test_control_characters_are_shown() -> None:
     assert output.harmless("a\x1b[31m\x07\nb\r\x7f\x9b1m\tc") == r"a\x1b[31m\x07\x0ab\x0d\x7f\x9b1m" + "\tc"
     assert output.harmless("Grüße ✓") == "Grüße ✓"
+    assert output.harmless("a\u202eb\u2066\u200f\u061c\u2028") == r"a\u202eb\u2066\u200f\u061c\u2028"
+
+
+def test_text_is_not_reordered_in_any_form(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON and YAML escape the characters, so that programs read the same text."""
+    document = {"payload": "invoice\u202efdp.exe ü"}
+    output.print_json(document)
+    as_json = capsys.readouterr().out
+    output.print_yaml(document)
+    as_yaml = capsys.readouterr().out
+    output.print_table(["payload"], [["invoice\u202efdp.exe"]])
+    printed = as_json + as_yaml + capsys.readouterr().out
+    assert "\u202e" not in printed
+    assert json.loads(as_json) == yaml.safe_load(as_yaml) == document
 
 
 def test_tables_and_json_hold_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,6 +111,17 @@ def terminal(headrace: Shell, tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
+def test_a_format_does_not_send_commands_of_messages_to_the_terminal(terminal: Terminal) -> None:
+    """Files and pipes get the bytes as they are."""
+    terminal.run("headrace stream create paint && headrace topic create paint pots")
+    terminal.run(r"printf 'a\033[2J\302\233m\342\200\256b' | headrace send paint pots --key $'\e[31mk' --whole")
+    assert terminal.run(r"headrace poll paint pots --from first -n 1 --format '%o %v %k\n'").splitlines() == [
+        r"0 a\x1b[2J\x9bm\u202eb \x1b[31mk"
+    ]
+    piped = terminal.run("headrace poll paint pots --from first -n 1 --format %v | od -An -c")
+    assert piped.split()[:4] == ["a", "033", "[", "2"]
+
+
 def test_the_tour(terminal: Terminal) -> None:
     """Commands from a stream to its deletion, with a question that is answered twice."""
     assert terminal.run("headrace stream create shop").splitlines()[0].split()[:3] == ["id", "name", "topics"]

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 U64_MAX: Final = 2**64 - 1
 
 _NUMBER = re.compile(r"[0-9,.]*")
+# Characters of Unicode that reorder what follows them, or begin a line: with them a text can look like another one.
+_REORDERING = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 # Control characters that a terminal would interpret; tabs are allowed.
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(rf"[\x00-\x08\x0a-\x1f\x7f-\x9f{_REORDERING}]")
 # Control characters that JSON need not escape.
-_CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")
+_CONTROL_IN_JSON = re.compile(rf"[\x7f-\x9f{_REORDERING}]")
+_CONTROL_IN_YAML = re.compile(f"[{_REORDERING}]")
 
 
 # Width that a column of a table keeps if its texts are as long: that of a date, and of most words.
@@ -126,12 +129,21 @@ def print_yaml(value: Any) -> None:
     """Print one YAML document on standard output."""
     import yaml  # noqa: PLC0415
 
-    sys.stdout.write(yaml.safe_dump(value, allow_unicode=True, sort_keys=False))
+    document = yaml.safe_dump(value, allow_unicode=True, sort_keys=False)
+    if _CONTROL_IN_YAML.search(document):
+        # The library escapes all characters that are not ASCII, or none of them.
+        document = yaml.safe_dump(value, sort_keys=False)
+    sys.stdout.write(document)
 
 
 def harmless(text: str) -> str:
     """Return a text with control characters escaped, so that a terminal does not interpret them."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

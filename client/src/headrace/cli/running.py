@@ -64,7 +64,9 @@ def run(arguments: Sequence[str]) -> int:
 def _fail(message: str, status: int) -> int:
     """Print a failure. Its first line begins with ``error:``."""
     sys.stdout.flush()
-    click.echo(output.coloured("error:", "red", bold=True) + f" {message}", err=True)
+    # It may quote names and texts of a server.
+    shown = "\n".join(map(output.harmless, message.split("\n")))
+    click.echo(output.coloured("error:", "red", bold=True) + f" {shown}", err=True)
     return status
 
 

@@ -43,7 +43,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 FORMAT_HELP: Final = (
     r"Print each message in this format: %p partition, %o offset, %v payload, %k key, %h headers, %h{NAME} one header, "
     r"%t time, %T its microseconds, %i id, %s size in bytes, %% a percent sign, \n line end, \t tab. "
-    r"Nothing is added at the end."
+    r"Nothing is added at the end. On a terminal, control characters of messages are escaped."
 )
 
 
@@ -73,10 +73,18 @@ def formatted(text: str) -> Printer:
         end = match.end()
     parts.append(text[end:].encode())
 
+    # Programs get the bytes of messages as they are, terminals do not: their control characters are commands.
+    is_terminal = sys.stdout.isatty()
+
     def show(partition: int, message: Message) -> None:
         write = sys.stdout.buffer.write
         for part in parts:
-            write(part if isinstance(part, bytes) else part(partition, message))
+            if isinstance(part, bytes):
+                write(part)
+            elif is_terminal:
+                write(output.harmless(part(partition, message).decode(errors="backslashreplace")).encode())
+            else:
+                write(part(partition, message))
 
     return show
 
