@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from headrace.sdk.address import Address, address_of
+from headrace.sdk.connecting import session_config
 from headrace.sdk.errors import InvalidArgument
+from headrace.sdk.options import ClientOptions
 
 CREDENTIALS = {"HEADRACE_USERNAME": "anna", "HEADRACE_PASSWORD": "secret"}
 
@@ -154,3 +156,12 @@ def test_an_address_is_printed_without_secrets() -> None:
     assert "anna" in text
     assert "hush" not in text
     assert "hush" not in repr(address_of("a", token="hush", environment={}))
+
+
+def test_plain_text_to_another_machine_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    url = "headrace://ann:hidden@db.example.org:1,db.example.org:2,[2001:db8::1]:3,127.0.0.2:4,[::1]:5,localhost:6"
+    for text in (url, url, "headrace+ws://ann:hidden@db.example.org", "headrace+tls://ann:hidden@other?verify=no"):
+        session_config(address_of(text), ClientOptions())
+    hosts = [record.args[0] for record in caplog.records if isinstance(record.args, tuple)]
+    assert hosts == ["db.example.org", "2001:db8::1"]
+    assert "hidden" not in caplog.text

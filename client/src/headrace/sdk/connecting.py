@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Final
 
 from headrace.sdk.address import Address
@@ -15,6 +16,8 @@ from headrace.sdk.telemetry import Hooks
 from headrace_core import SessionConfig
 
 _LOG: Final = logging.getLogger("headrace")
+_NAMED: Final[set[str]] = set()
+"""Hosts of other machines that a warning has named."""
 
 
 def opened_servers(address: Address, cleanup: ExitStack) -> Address:
@@ -40,6 +43,7 @@ def session_config(address: Address, options: ClientOptions, hooks: Hooks | None
     Raises:
         InvalidArgument: An address or a time is invalid.
     """
+    _warn_of_plain_text(address)
     try:
         return SessionConfig(
             list(address.servers),
@@ -54,6 +58,27 @@ def session_config(address: Address, options: ClientOptions, hooks: Hooks | None
         )
     except (ValueError, OverflowError) as error:
         raise InvalidArgument(str(error)) from None
+
+
+def _warn_of_plain_text(address: Address) -> None:
+    """Log a warning, once for each host, if the password and the messages can be read on the way to it."""
+    for server, _ in address.servers:
+        host = server.rpartition(":")[0].strip("[]")
+        if server.startswith("tls://") or host in _NAMED or _is_this_machine(host):
+            continue
+        _NAMED.add(host)
+        _LOG.warning(
+            "the connection to %s is not encrypted: its network can read the credentials and the messages; "
+            "headrace+tls:// and headrace+wss:// are encrypted",
+            host,
+        )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.lower() in {"localhost", "localhost."} or host.lower().endswith(".localhost")
 
 
 def _observer(hooks: Hooks | None) -> Callable[[str, str], None]:
