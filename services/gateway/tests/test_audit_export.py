@@ -97,9 +97,20 @@ async def test_a_server_that_is_gone_costs_no_request_and_is_counted(
                 # A queue of files takes 4,096 at a time; this is about the queue of the export.
                 await asyncio.gather(*(trail.changed("create_access_token", {}, user_id=1) for _ in range(1000)))
             await trail.changed("delete_user", {}, user_id=1)
-        assert trail.lost_counts["export"] == 5000 - 4096, "the events of another class have a queue of their own"
+            assert trail.lost_counts["export"] == 5000 - 4096, "the events of another class have a queue of their own"
+        assert trail.lost_counts["export"] == 5001, "what is left at the end is lost as well"
         assert trail.lost_counts["queue"] == 0
     assert "audit trail lost" in caplog.text
+
+
+async def test_events_of_a_stop_are_sent(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(20)
+        async with exporting(tmp_path, f"udp://127.0.0.1:{server.getsockname()[1]}") as trail:
+            await asyncio.gather(*(trail.changed("delete_user", {}, user_id=1) for _ in range(50)))
+        assert [checked(server.recv(65536))[2] for _ in range(50)] == ["delete_user"] * 50
+        assert trail.lost_counts["export"] == 0
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,7 @@ class GlobalPermissions(_message.Message):
     SEND_MESSAGES_FIELD_NUMBER: _builtins.int
     manage_servers: _builtins.bool
     read_servers: _builtins.bool
+    """Includes settings, logs, the whole audit trail with names and addresses of users, diagnostics and connections."""
     manage_users: _builtins.bool
     read_users: _builtins.bool
     manage_streams: _builtins.bool

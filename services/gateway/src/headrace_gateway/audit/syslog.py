@@ -13,13 +13,14 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Self, cast
 from urllib.parse import urlsplit
 
+from headrace_chassis.background import background
 from headrace_gateway.audit.events import SERIES, Event
 from headrace_settings.units.quantity import Quantity
 
@@ -32,6 +33,7 @@ _DONE, _FAILED = 13 * 8 + 5, 13 * 8 + 4
 _WAITING_MAX: Final = 4096
 _CONNECT_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
+_LAST_SECONDS: Final = 1.0
 # Minimum interval between log lines about failures.
 _LINE_SECONDS: Final = 60.0
 _DATAGRAM_BYTES_MAX: Final = 60_000
@@ -83,6 +85,7 @@ class Export:
         # A queue for each series: a flood of one does not displace the events of others.
         self._waiting: dict[str, deque[bytes]] = {name: deque() for name in SERIES}
         self._came = asyncio.Event()
+        self._is_idle = asyncio.Event()
         self._host = socket.gethostname()[:_HOST_CHARACTERS_MAX] or "-"
 
     def offer(self, event: Event, line: bytes) -> None:
@@ -92,9 +95,22 @@ class Export:
             self._lost(EXPORT, 1, f"{self._server} does not take them")
             return
         waiting.append(message(event, line, self._host))
+        self._is_idle.clear()
         self._came.set()
 
-    async def run(self) -> None:
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Send queued events for the duration of an ``async with`` block, and the remaining ones within a second."""
+        async with background(self._run(), "audit-export"):
+            yield
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    while any(self._waiting.values()):
+                        await self._is_idle.wait()
+        if left := sum(map(len, self._waiting.values())):
+            self._lost(EXPORT, left, f"{self._server} has not taken them before the stop")
+
+    async def _run(self) -> None:
         """Send queued events until cancelled; connect again after a failure."""
         said_at = -_LINE_SECONDS
         while True:
@@ -111,6 +127,8 @@ class Export:
                 await asyncio.sleep(_RETRY_SECONDS)
             if any(self._waiting.values()):
                 self._came.set()
+            else:
+                self._is_idle.set()
 
     async def _send_stream(self) -> None:
         context = ssl.create_default_context() if self._server.scheme == "tls" else None
@@ -128,6 +146,8 @@ class Export:
                     async with asyncio.timeout(_CONNECT_SECONDS):
                         await writer.drain()
                     waiting.popleft()
+                if not any(self._waiting.values()):
+                    self._is_idle.set()
                 came = asyncio.create_task(self._came.wait())
                 try:
                     await asyncio.wait({came, ended}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from headrace_chassis.background import background
 from headrace_gateway.audit.config import AuditConfig
 from headrace_gateway.audit.events import BEGUN, OK, SERIES, Event, encoded
 from headrace_gateway.audit.files import Series
@@ -73,7 +72,7 @@ class Trail:
         """Write recorded events for the duration of an ``async with`` block, and the remaining ones at its end."""
         async with AsyncExitStack() as stack:
             if self._export is not None:
-                await stack.enter_async_context(background(self._export.run(), "audit-export"))
+                await stack.enter_async_context(self._export.working())
             for name, writer in self._writers.items():
                 await stack.enter_async_context(writer.working(f"audit-{name}"))
             yield

@@ -72,7 +72,11 @@ class GlobalRights(msgspec.Struct, kw_only=True):
     """Rights everywhere."""
 
     manage_servers: bool
+    """Includes `read_servers`: also disconnect clients, and change connectors, which act with their own permissions."""
     read_servers: bool
+    """See what servers know about themselves and their users: settings, logs, the whole audit trail with names and
+    addresses, diagnostics, connections, and metrics with names of streams and topics. A right for operators.
+    """
     manage_users: bool
     read_users: bool
     manage_streams: bool
