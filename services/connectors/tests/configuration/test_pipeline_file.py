@@ -225,6 +225,15 @@ BROKEN = {
     "a user without a password": (SOURCE + '[server]\nusername = "u"\n', "username and password belong together"),
     "two logins": (SOURCE + '[server]\nusername = "u"\npassword = "p"\ntoken = "t"\n', "a token replaces"),
     "an open address": (SOURCE + '[http]\naddress = "0.0.0.0:8120"\n', "token is needed"),
+    "a short token": (SOURCE + '[http]\naddress = "0.0.0.0:8120"\ntoken = "short"\n', "token has 16 bytes at least"),
+    "a short token of metrics": (
+        SOURCE + '[http]\naddress = "0.0.0.0:8120"\ntoken = "0123456789abcdef"\nmetrics_token = ""\n',
+        "metrics_token has 16 bytes at least",
+    ),
+    "a webhook with a short token": (
+        '[sources.a]\nplugin = "webhook"\nstream = "s"\ntopic = "t"\nsettings = { address = "[::]:1", token = "x" }\n',
+        "token has 16 bytes at least",
+    ),
     "an open webhook": (
         '[sources.a]\nplugin = "webhook"\nstream = "s"\ntopic = "t"\n[sources.a.settings]\naddress = "0.0.0.0:1"\n',
         "token is needed",

@@ -218,6 +218,8 @@ async def test_points_that_are_not_stored_are_to_be_sent_again():
     ("settings", "message"),
     [
         ({"address": "0.0.0.0:8086"}, "token, or username and password, are needed"),
+        ({"address": "0.0.0.0:8086", "token": "fifteen letters"}, "token has 16 bytes at least"),
+        ({"address": "0.0.0.0:8086", "username": "anna", "password": "short"}, "password has 16 bytes at least"),
         ({"username": "anna"}, "username and password belong together"),
     ],
 )

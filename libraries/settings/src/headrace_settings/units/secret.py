@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from headrace_settings.units.quantity import Quantity
 
 REDACTED = "[redacted]"
+
+
+_GUESSABLE_BYTES: Final = 16
 
 
 class Secret(Quantity):
@@ -41,6 +44,11 @@ class Secret(Quantity):
     def reveal(self) -> str:
         """Return the text itself. Never log the result."""
         return self._text
+
+    @property
+    def is_guessable(self) -> bool:
+        """True for fewer than 16 bytes, which callers from a network might find by trying."""
+        return len(self._text.encode()) < _GUESSABLE_BYTES
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._text == self._text

@@ -449,9 +449,11 @@ class HttpSettings(Section):
     address: Address | None = Address.parse("127.0.0.1:8120")
     """Address to listen on; port 0 picks a free port."""
     token: Secret | None = None
-    """Bearer token of callers; needed beyond loopback."""
+    """Bearer token of callers; needed beyond loopback, with 16 bytes at least."""
     metrics_token: Secret | None = None
-    """Bearer token that opens the metrics alone, for Prometheus; `token` opens them, too."""
+    """Bearer token that opens the metrics alone, for Prometheus; `token` opens them, too. Beyond loopback, it has 16
+    bytes at least.
+    """
     configuration: ConfigurationSettings = ConfigurationSettings()
 
     @model_validator(mode="after")
@@ -460,6 +462,10 @@ class HttpSettings(Section):
             raise ValueError("configuration.enabled = true needs address and token: callers that can change connectors")
         if self.address is not None and not self.address.ip.is_loopback and self.token is None:
             raise ValueError(f"address = {self.address} is not loopback: token is needed")
+        if self.address is not None and not self.address.ip.is_loopback:
+            for name, token in (("token", self.token), ("metrics_token", self.metrics_token)):
+                if token is not None and token.is_guessable:
+                    raise ValueError(f"address = {self.address} is not loopback: {name} has 16 bytes at least")
         if self.metrics_token is not None and self.token is None:
             raise ValueError("metrics_token has no effect without token: set it as well, or remove metrics_token")
         return self

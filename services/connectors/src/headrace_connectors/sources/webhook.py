@@ -27,12 +27,14 @@ class WebhookSettings(EndpointSettings):
     path: str = "/"
     """Path that accepts requests."""
     token: Secret | None = None
-    """Bearer token of callers; needed beyond loopback."""
+    """Bearer token of callers; needed beyond loopback, with 16 bytes at least."""
 
     @model_validator(mode="after")
     def _is_closed_beyond_loopback(self) -> Self:
         if not self.address.ip.is_loopback and self.token is None:
             raise ValueError(f"address = {self.address} is not loopback: token is needed")
+        if not self.address.ip.is_loopback and self.token is not None and self.token.is_guessable:
+            raise ValueError(f"address = {self.address} is not loopback: token has 16 bytes at least")
         if not self.path.startswith("/"):
             raise ValueError(f"path = {self.path!r} does not start with /")
         return self

@@ -28,11 +28,11 @@ class InfluxEndpointSettings(EndpointSettings):
     address: Address = Address.parse("127.0.0.1:8086")
     """Address to listen on; port 0 picks a free port."""
     token: Secret | None = None
-    """Token of clients of InfluxDB 2 (`Authorization: Token ...`)."""
+    """Token of clients of InfluxDB 2 (`Authorization: Token ...`); beyond loopback, it has 16 bytes at least."""
     username: str | None = None
     """User of clients of InfluxDB 1; beyond loopback, it and `password`, or `token`, are needed."""
     password: Secret | None = None
-    """Password of this user."""
+    """Password of this user; beyond loopback, it has 16 bytes at least."""
     max_body: Annotated[Size, Between(Size(1), Size.parse("64 MiB"))] = Size.parse("16 MiB")
     """Maximum size of a request, decompressed."""
 
@@ -42,6 +42,10 @@ class InfluxEndpointSettings(EndpointSettings):
             raise ValueError("username and password belong together: set both")
         if not self.address.ip.is_loopback and self.token is None and self.username is None:
             raise ValueError(f"address = {self.address} is not loopback: token, or username and password, are needed")
+        if not self.address.ip.is_loopback:
+            for name, secret in (("token", self.token), ("password", self.password)):
+                if secret is not None and secret.is_guessable:
+                    raise ValueError(f"address = {self.address} is not loopback: {name} has 16 bytes at least")
         return self
 
 
