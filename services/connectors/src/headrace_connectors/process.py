@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{given.pipeline} is valid: {', '.join((*pipeline.sources, *pipeline.sinks))}\n")
         return 0
     log_output.configure(LoggingSettings())
+    _permit_files()
     try:
         with loaded_objects_frozen():
             asyncio.run(serve(running(pipeline), on_started=RunningConnectors.log_addresses))
@@ -50,3 +53,11 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"cannot start: {error}\n")
         return _REFUSED
     return 0
+
+
+def _permit_files() -> None:
+    """Permit as many open files as an administrator has: callers of sources are connections."""
+    permitted = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    # Some systems have no maximum, and refuse to set none.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (permitted, permitted))

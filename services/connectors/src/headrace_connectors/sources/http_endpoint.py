@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +13,16 @@ from typing import Annotated, Any, Final
 import aiohttp
 from aiohttp import hdrs, web
 
+from headrace_chassis import admin_http
+from headrace_chassis.errors import ListenError
 from headrace_connectors.contract import Batch, ConnectorError, InFlight, Opaque, Record, Settings, Source
-from headrace_settings import Address, Between, Size
+from headrace_settings import Address, Between, Duration, Size
 
 _RETRY_SECONDS: Final = 1
 _STOP_SECONDS: Final = 5.0
+_FIRST_REQUEST_SECONDS: Final = 10.0
+_FILES_SHARE: Final = 8
+"""A source has at most this part of the files of its process, in which other connectors, or the server, run."""
 AGAIN: Final = {"Retry-After": str(_RETRY_SECONDS)}
 """Headers of an answer to a request that may be sent again."""
 
@@ -30,6 +36,12 @@ class EndpointSettings(Settings):
     """Maximum size of all requests that are received or wait to be stored; further ones are answered 429."""
     max_requests: Annotated[int, Between(1, 1_000_000)] = 2000
     """Maximum number of such requests."""
+    max_connections: Annotated[int, Between(1, 1_000_000)] = 2000
+    """Maximum number of open connections, and at most an eighth of the files that the process may open (`ulimit -n`); a
+    further one is closed at once. A connection without a request is closed after 10 s.
+    """
+    max_body_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
+    """Time within which the body of a request has to arrive."""
     batch_size: Annotated[int, Between(1, 100_000)] = 1000
     """Maximum number of requests in a batch."""
 
@@ -61,6 +73,11 @@ def refuse_pages(http: web.Request) -> None:
         raise RequestRefused(403, "pages in browsers may not send without credentials: set the token of this source")
 
 
+def _reason(error: ListenError) -> str:
+    cause = error.__cause__
+    return str((cause.strerror if isinstance(cause, OSError) else None) or error)
+
+
 class _Request:
     __slots__ = ("answer", "records")
 
@@ -84,7 +101,7 @@ class HttpEndpoint(Source):
         self._flight = InFlight[list[_Request]]()
         # Requests of the next batch, fewer after a failure.
         self._batch_requests = limits.batch_size
-        self._runner: web.AppRunner | None = None
+        self._listening = contextlib.AsyncExitStack()
         self._is_closing = False
         self.address: Address | None = None
         """Address actually bound."""
@@ -130,16 +147,24 @@ class HttpEndpoint(Source):
         del state
         application = web.Application(client_max_size=self._limits.max_body.bytes)
         application.router.add_routes(self.routes())
-        self._runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=_STOP_SECONDS, handler_cancellation=True
-        )
-        await self._runner.setup()
         address = self._configured_address
+        limits = admin_http.Limits(
+            connections=self._connections_max(),
+            first_request_seconds=_FIRST_REQUEST_SECONDS,
+            body_seconds=self._limits.max_body_time.seconds,
+            stop_seconds=_STOP_SECONDS,
+        )
         try:
-            await web.TCPSite(self._runner, str(address.ip), address.port).start()
-        except OSError as error:
-            raise ConnectorError(f"cannot listen on {address}: {error.strerror}; set another address") from error
-        self.address = address.with_port(self._runner.addresses[0][1])
+            self.address = await self._listening.enter_async_context(
+                admin_http.listening(application, address, limits=limits, cancels_handlers=True)
+            )
+        except ListenError as error:
+            raise ConnectorError(f"cannot listen on {address}: {_reason(error)}; set another address") from error
+
+    def _connections_max(self) -> int:
+        files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        configured = self._limits.max_connections
+        return configured if files_max < 0 else min(configured, max(1, files_max // _FILES_SHARE))
 
     async def poll(self) -> Batch:
         """Wait for requests, after refusing those of the last poll."""
@@ -187,8 +212,7 @@ class HttpEndpoint(Source):
         self._is_closing = True
         self._answer(503, [*self._flight.clear(), self._waiting])
         self._waiting.clear()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listening.aclose()
 
     def _stored_all(self, batches: Sequence[Sequence[_Request]]) -> None:
         if batches:
@@ -226,6 +250,8 @@ class HttpEndpoint(Source):
             return await http.read()
         except web.HTTPRequestEntityTooLarge:
             raise RequestRefused(413, f"a request has at most {self._limits.max_body}") from None
+        except TimeoutError:
+            raise RequestRefused(408, f"the body did not arrive within {self._limits.max_body_time}") from None
         except (aiohttp.ClientPayloadError, web.RequestPayloadError) as error:
             raise RequestRefused(400, f"the body cannot be read: {error}") from error
 
