@@ -207,3 +207,63 @@ async def test_a_batch_that_is_being_stored_counts():
         await source.poll()
         await source.commit()
         assert (await again)[0] == 200
+
+
+@contextlib.asynccontextmanager
+async def longest_pause():
+    """The longest time for which the event loop did nothing else, in seconds, in a list."""
+    longest = [0.0]
+
+    async def watch():
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(0.01)
+            longest[0] = max(longest[0], loop.time() - before)
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield longest
+    finally:
+        watching.cancel()
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [
+        (b"[" + b",".join([b"1"] * 500_000) + b"]", "application/json"),
+        (b"1\n" * 500_000, "application/x-ndjson"),
+    ],
+    ids=["array", "lines"],
+)
+async def test_a_request_has_a_maximum_of_records(body, media_type):
+    """Regression: half a million records in 1 MiB were decoded and stored, which took the event loop for seconds."""
+    async with webhook() as (source, session), longest_pause() as longest:
+        status, document, _ = await post(session, body, **{"Content-Type": media_type})
+        assert (status, document["detail"]) == (413, "a request has at most 10000 records: send several")
+        assert not source._waiting
+    assert longest[0] < 0.5
+
+
+async def test_numbers_at_the_ends_of_what_a_double_can_have_take_no_longer_than_others():
+    """Regression: 170,000 of them in one record took the event loop for two seconds, in any thread."""
+    body = b'{"a": [' + b",".join([b"1e308"] * 170_000) + b"]}"
+    async with webhook() as (source, session):
+        async with longest_pause() as longest:
+            call = post(session, body)
+            [record] = (await source.poll()).records
+        assert set(record.payload["a"]) == {1e308}
+        assert longest[0] < 0.7
+        await source.commit()
+        assert (await call)[0] == 200
+
+
+async def test_a_batch_has_a_maximum_of_records():
+    async with webhook(max_records=3) as (source, session):
+        calls = [post(session, b"[1, 2]"), post(session, b"[3]"), post(session, b"[4, 5]")]
+        while len(source._waiting) < 3:
+            await asyncio.sleep(0)
+        for count in (3, 2):
+            assert len((await source.poll()).records) == count
+            await source.commit()
+        assert [(await call)[0] for call in calls] == [200, 200, 200]

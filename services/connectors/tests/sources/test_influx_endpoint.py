@@ -226,3 +226,12 @@ async def test_points_that_are_not_stored_are_to_be_sent_again():
 def test_settings_are_checked(settings, message):
     with pytest.raises(ValidationError, match=message):
         InfluxEndpointSettings(**settings)
+
+
+async def test_a_request_has_a_maximum_of_points():
+    async with endpoint(max_records=3) as (url, records):
+        status, document, _ = await written(url, b"m f=1 1\nm f=2 2\nm f=3 3\nm f=4 4\n")
+        assert (status, document["error"]) == (413, "a request has at most 3 records: send several")
+        assert not records
+        assert (await written(url, b"m f=1 1\nm f=2 2\nm f=3 3\n"))[0] == 204
+    assert len(records) == 3

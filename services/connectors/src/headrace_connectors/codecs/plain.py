@@ -8,6 +8,7 @@ import msgspec
 
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
 from headrace_connectors.json_errors import NO_FORM_IN_JSON, NOT_JSON
+from headrace_connectors.json_values import json_decoder
 
 
 class JsonCodec(Codec):
@@ -17,7 +18,7 @@ class JsonCodec(Codec):
         """Take no settings."""
         del settings
         self._encoder = msgspec.json.Encoder(decimal_format="string")
-        self._decoder = msgspec.json.Decoder()
+        self._decoder = json_decoder()
 
     def encode(self, payload: Any) -> bytes:
         """Return the value as JSON; bytes are JSON already."""

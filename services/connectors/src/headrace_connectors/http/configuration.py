@@ -32,6 +32,7 @@ from headrace_connectors.http.models import (
     VersionsAnswer,
 )
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_decoder
 from headrace_connectors.versions import Author, Family, Kind, VersionLog
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -286,7 +287,7 @@ class _Family:
 async def _body(request: web.Request, kind: Any) -> Any:
     encoded = await request.read()
     try:
-        return msgspec.json.decode(encoded or b"{}", type=kind)
+        return json_decoder(kind).decode(encoded or b"{}")
     except msgspec.ValidationError as error:
         raise web.HTTPUnprocessableEntity(text=f"the body has not the expected form: {error}") from error
     except NOT_JSON as error:

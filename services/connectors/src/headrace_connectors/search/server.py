@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from headrace_connectors.contract import ConnectorError, Settings, Unavailable
 from headrace_connectors.http_client import not_reached, passes, pause_of, redirected, trusting, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 from headrace_settings import Duration, Secret
 
 _SHOWN_CHARACTERS: Final = 300
@@ -150,6 +151,6 @@ class SearchServer:
 
 def _decoded(encoded: bytes) -> Any:
     try:
-        return msgspec.json.decode(encoded)
+        return json_value(encoded)
     except NOT_JSON:
         return encoded.decode(errors="replace")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import resource
 from abc import abstractmethod
 from collections import deque
@@ -21,6 +22,8 @@ from headrace_settings import Address, Between, Duration, Size
 _RETRY_SECONDS: Final = 1
 _STOP_SECONDS: Final = 5.0
 _FIRST_REQUEST_SECONDS: Final = 10.0
+_SMALL_BYTES: Final = 16 * 1024
+"""Requests up to this size are decoded at once. Larger ones would hold other callers up for milliseconds."""
 _FILES_SHARE: Final = 8
 """A source has at most this part of the files of its process, in which other connectors, or the server, run."""
 AGAIN: Final = {"Retry-After": str(_RETRY_SECONDS)}
@@ -42,6 +45,8 @@ class EndpointSettings(Settings):
     """
     max_body_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
     """Time within which the body of a request has to arrive."""
+    max_records: Annotated[int, Between(1, 1_000_000)] = 10_000
+    """Maximum number of records of a request; a request with more is answered 413. A batch has at most as many, too."""
     batch_size: Annotated[int, Between(1, 100_000)] = 1000
     """Maximum number of requests in a batch."""
 
@@ -119,8 +124,8 @@ class HttpEndpoint(Source):
         """
 
     @abstractmethod
-    def records(self, http: web.Request, body: bytes) -> Sequence[Record]:
-        """Return the records of a request.
+    def records(self, http: web.Request, body: bytes) -> Iterator[Record]:
+        """Return the records of a request, one after the other. This may run in any thread.
 
         Raises:
             RequestRefused: The body, or something else of the request, is not valid.
@@ -183,7 +188,11 @@ class HttpEndpoint(Source):
             self._arrived.clear()
             await self._arrived.wait()
         taken: list[_Request] = []
+        count = 0
         while self._waiting and len(taken) < self._batch_requests:
+            count += len(self._waiting[0].records)
+            if taken and count > self._limits.max_records:
+                break
             taken.append(self._waiting.popleft())
         batch = Batch([record for request in taken for record in request.records])
         self._flight.add(batch, taken)
@@ -256,7 +265,7 @@ class HttpEndpoint(Source):
             raise RequestRefused(400, f"the body cannot be read: {error}") from error
 
     async def _stored(self, http: web.Request, body: bytes) -> int:
-        records = self.records(http, body)
+        records = await self._records(http, body)
         if not records:
             return 0
         request = _Request(records)
@@ -274,6 +283,15 @@ class HttpEndpoint(Source):
         if status != 200:
             raise RequestRefused(status, "the records could not be stored now", AGAIN)
         return len(records)
+
+    async def _records(self, http: web.Request, body: bytes) -> Sequence[Record]:
+        def taken() -> Sequence[Record]:
+            records = list(itertools.islice(self.records(http, body), self._limits.max_records + 1))
+            if len(records) > self._limits.max_records:
+                raise RequestRefused(413, f"a request has at most {self._limits.max_records} records: send several")
+            return records
+
+        return taken() if len(body) <= _SMALL_BYTES else await asyncio.to_thread(taken)
 
     @contextlib.contextmanager
     def _held(self, size_bytes: int, requests_count: int) -> Iterator[None]:

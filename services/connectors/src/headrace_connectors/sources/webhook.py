@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from typing import Any, ClassVar, Final, Self
 
-import msgspec
 from aiohttp import web
 from pydantic import model_validator
 
 from headrace_connectors.contract import Record, Settings, stable_id
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused, refuse_pages
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address, Secret
@@ -68,10 +69,10 @@ class Webhook(HttpEndpoint):
             text = "the header Authorization has not the token of this webhook"
             raise RequestRefused(401, text, {"WWW-Authenticate": "Bearer"})
 
-    def records(self, http: web.Request, body: bytes) -> Sequence[Record]:
+    def records(self, http: web.Request, body: bytes) -> Iterator[Record]:
         """Return a record for each value of JSON."""
         try:
-            return _records(body, http.content_type, http.headers.get("Idempotency-Key"))
+            yield from _records(body, http.content_type, http.headers.get("Idempotency-Key"))
         except NOT_JSON as error:
             raise RequestRefused(400, f"the body is not JSON: {error}") from error
 
@@ -86,12 +87,14 @@ class Webhook(HttpEndpoint):
         return web.json_response(document, status=refused.status, headers=refused.headers)
 
 
-def _records(body: bytes, content_type: str, request_id: str | None) -> list[Record]:
+def _records(body: bytes, content_type: str, request_id: str | None) -> Iterator[Record]:
+    values: Iterable[Any]
     if content_type == _JSON_LINES:
-        values: list[Any] = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
+        values = (json_value(line) for part in BytesIO(body) for line in part.splitlines() if line.strip())
     else:
-        decoded = msgspec.json.decode(body)
+        decoded = json_value(body)
         values = decoded if isinstance(decoded, list) else [decoded]
     # Without a key of the caller, a request that is sent again is another request.
     base = request_id if request_id is not None else f"{time.time_ns()}/{id(body)}"
-    return [Record(value, id=stable_id("webhook", base, number)) for number, value in enumerate(values)]
+    for number, value in enumerate(values):
+        yield Record(value, id=stable_id("webhook", base, number))

@@ -9,6 +9,7 @@ import msgspec
 
 from headrace_connectors.contract import InvalidRecord, Record
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 from headrace_connectors.routing.paths import with_value
 
 
@@ -33,7 +34,7 @@ def decoded(record: Record) -> Any:
     if not isinstance(record.payload, bytes):
         return record.payload
     try:
-        return msgspec.json.decode(record.payload)
+        return json_value(record.payload)
     except NOT_JSON as error:
         raise InvalidRecord(f"the payload is not JSON, and has no fields: {error}") from error
 

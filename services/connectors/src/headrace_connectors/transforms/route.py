@@ -17,6 +17,7 @@ from headrace_connectors.contract import ConnectorError, Destination, Record, Se
 from headrace_connectors.contract.records import HEADER_BYTES_MAX
 from headrace_connectors.http_client import beginning, reason_of, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 from headrace_connectors.pipeline_file.models import TableDestination
 from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
 from headrace_settings import Between, Duration, Secret
@@ -214,6 +215,6 @@ def _decoded(payload: Any) -> Any:
     if not isinstance(payload, bytes):
         return payload
     try:
-        return msgspec.json.decode(payload)
+        return json_value(payload)
     except NOT_JSON:
         return MISSING

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from headrace_connectors.contract import Record, stable_id
 from headrace_connectors.contract.records import HEADER_BYTES_MAX
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 from headrace_connectors.sources.files.followed import Entry, OpenFile
 from headrace_connectors.sources.files.lines import Line, LineShape
 from headrace_connectors.sources.files.settings import ColumnKind, CsvSettings, FilesSettings
@@ -140,7 +139,7 @@ class JsonLineReader(LineReader):
     def _payload(self, line: Line) -> Any:
         text = self.text(line)
         # A line `null` is left out like an empty one.
-        return msgspec.json.decode(text) if text and not text.isspace() else None
+        return json_value(text) if text and not text.isspace() else None
 
     def _problem(self, error: Exception) -> str:
         return super()._problem(error) if isinstance(error, UnicodeError) else f"it is not JSON: {error}"

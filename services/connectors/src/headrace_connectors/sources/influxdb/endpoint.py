@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from aiohttp import web
@@ -13,7 +13,7 @@ from pydantic import model_validator
 
 from headrace_connectors.contract import Record, Settings, stable_id
 from headrace_connectors.sources.http_endpoint import EndpointSettings, HttpEndpoint, RequestRefused, refuse_pages
-from headrace_connectors.sources.influxdb.line_protocol import PRECISIONS, LineProtocolError, Point, parse
+from headrace_connectors.sources.influxdb.line_protocol import PRECISIONS, LineProtocolError, Point, points
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address, Between, Secret, Size
 
@@ -95,20 +95,20 @@ class InfluxEndpoint(HttpEndpoint):
             text = "unauthorized: neither the token nor user and password are those of this source"
             raise RequestRefused(401, text, {"WWW-Authenticate": 'Basic realm="InfluxDB"'})
 
-    def records(self, http: web.Request, body: bytes) -> Sequence[Record]:
+    def records(self, http: web.Request, body: bytes) -> Iterator[Record]:
         """Return a record for each point."""
         precision = http.query.get("precision", "ns") or "ns"
         if precision not in PRECISIONS:
             raise RequestRefused(400, f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-        try:
-            points = parse(body, precision)
-        except LineProtocolError as error:
-            raise RequestRefused(400, f"unable to parse {error}; nothing of this request is stored") from error
         bucket = http.query.get("bucket") or "/".join(
             part for part in (http.query.get("db"), http.query.get("rp")) if part
         )
         now_ns = time.time_ns()
-        return [point_record(point, bucket, now_ns) for point in points]
+        try:
+            for point in points(body, precision):
+                yield point_record(point, bucket, now_ns)
+        except LineProtocolError as error:
+            raise RequestRefused(400, f"unable to parse {error}; nothing of this request is stored") from error
 
     def stored(self, count: int) -> web.Response:
         """Return 204, as InfluxDB."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 FieldValue = float | int | str | bool
@@ -91,6 +91,11 @@ def parse(body: bytes, precision: str = "ns") -> list[Point]:
         >>> parse(b'cpu,host=a load=0.5,cores=4i 1700000000', "s")[0].fields
         {'load': 0.5, 'cores': 4}
     """
+    return list(points(body, precision))
+
+
+def points(body: bytes, precision: str = "ns") -> Iterator[Point]:
+    """Return the points of a body, one after the other. Arguments and exceptions as of `parse`."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -98,7 +103,7 @@ def parse(body: bytes, precision: str = "ns") -> list[Point]:
         raise LineProtocolError(
             line, "it is not UTF-8", body[max(0, error.start - 40) : error.start + 4].decode("utf-8", "replace")
         ) from error
-    return _Parser(text, PRECISIONS[precision]).points()
+    yield from _Parser(text, PRECISIONS[precision]).points()
 
 
 class _Parser:
@@ -110,11 +115,10 @@ class _Parser:
         # Measurement and tags by their text: lines of the same series follow each other.
         self._series: dict[str, tuple[str, dict[str, str]]] = {}
 
-    def points(self) -> list[Point]:
-        points = []
+    def points(self) -> Iterator[Point]:
         while self._at < len(self._text):
             if (point := self._plain_point()) is not None:
-                points.append(point)
+                yield point
                 continue
             if (empty := _EMPTY.match(self._text, self._at)) is not None:
                 self._at = empty.end()
@@ -122,8 +126,7 @@ class _Parser:
             if (blanks := _BLANKS.match(self._text, self._at)) is not None:
                 self._at = blanks.end()
             self._start = self._at
-            points.append(self._point())
-        return points
+            yield self._point()
 
     def _plain_point(self) -> Point | None:
         """Read a line that is valid and has no backslashes; return None, and go nowhere, for any other."""

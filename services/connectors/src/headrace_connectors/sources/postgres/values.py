@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 import psycopg
 from psycopg.abc import AdaptContext
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq import Format
 
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 
 # Types that payloads may have; what PostgreSQL has beyond them, such as addresses and ranges, is passed on as text.
 _PLAIN: Final = (
@@ -94,7 +94,7 @@ def _boolean(text: str) -> bool:
 def _json(text: str) -> Any:
     # A column `json` keeps whatever text it was given, such as half a character, or a number that no double can have.
     try:
-        return msgspec.json.decode(text)
+        return json_value(text)
     except NOT_JSON:
         return text
 

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 import aiohttp
-import msgspec
 
 from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.http_client import not_reached, passes, pause_of, redirected, trusting, without_secrets
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import json_value
 from headrace_connectors.sources.influxdb.line_protocol import FieldValue, Point
 from headrace_connectors.sources.influxdb.query.settings import InfluxQuerySettings
 
@@ -145,7 +145,7 @@ class InfluxServer:
 def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> ConnectorError:
     text = body.decode(errors="replace")
     with contextlib.suppress(*NOT_JSON):
-        document = msgspec.json.decode(body)
+        document = json_value(body)
         if isinstance(document, dict):
             # Version 1 has `error`, version 2 `message`.
             text = str(document.get("error") or document.get("message") or text)
