@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace_connectors.codecs.plain import JsonCodec
-from headrace_connectors.contract import InvalidRecord, Place, Record, Settings, Sink, Transform, Unavailable
+from headrace_connectors.contract import Codec, InvalidRecord, Place, Record, Settings, Sink, Transform, Unavailable
 from headrace_connectors.runtime.sink_batch import Decoding, Item, decode, write
 
 PLACE = Place("s", "t", 0)
@@ -97,3 +97,36 @@ async def test_a_message_that_was_rejected_is_not_rejected_again():
     sink.failure = None
     assert await written(sink, found) == []
     assert sink.written == [7, 7]
+
+
+class Wide(Codec):
+    """Payloads whose size in memory is the number that they are."""
+
+    is_bounded = True
+
+    def encode(self, payload):
+        return b"%d" % payload
+
+    def decode(self, encoded):
+        return self.decode_bounded(encoded, 100)[0]
+
+    def decode_bounded(self, encoded, bytes_max):
+        if int(encoded) > bytes_max:
+            raise InvalidRecord("too large")
+        return int(encoded), int(encoded)
+
+
+async def test_messages_are_decoded_as_many_at_a_time_as_fit_into_memory():
+    found = items(b"40", b"41", b"30", b"101", b"99", b"1", b"7")
+    decoding = Decoding(Wide(), (), 100)
+    rejected, parts = [], []
+
+    async def reject(item, error):
+        rejected.append((item.message.offset, str(error)))
+
+    while found:
+        part = await decode(decoding, found, reject)
+        del found[: len(part)]
+        parts.append([item.received[0].record.payload for item in part])
+    assert parts == [[40, 41, 30], [99, 1], [7]]
+    assert rejected == [(3, "too large")]

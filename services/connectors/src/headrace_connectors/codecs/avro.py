@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Self
 import fastavro
 from pydantic import model_validator
 
+from headrace_connectors.codecs.avro_sizes import AvroSizes
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
+from headrace_connectors.contract.codec import DECODED_BYTES_MAX
 
 
 class AvroSettings(Settings):
@@ -44,10 +46,12 @@ class AvroCodec(Codec):
 
     settings_type: ClassVar[type[Settings]] = AvroSettings
     uses_host: ClassVar[bool] = True
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, settings: AvroSettings) -> None:
         """Load the schema."""
         self._schema = settings.load()
+        self._sizes = AvroSizes(self._schema)
 
     def encode(self, payload: Any) -> bytes:
         """Return the value; bytes must be encoded already, unless the schema is `bytes`."""
@@ -63,6 +67,11 @@ class AvroCodec(Codec):
 
     def decode(self, encoded: bytes) -> Any:
         """Return the value; fixed bytes, decimals and times are Python's."""
+        return self.decode_bounded(encoded, DECODED_BYTES_MAX)[0]
+
+    def decode_bounded(self, encoded: bytes, bytes_max: int) -> tuple[Any, int]:
+        """Return the value, and about how much memory it takes."""
+        size = self._sizes.check(encoded, bytes_max)
         buffer = io.BytesIO(encoded)
         try:
             value = fastavro.schemaless_reader(buffer, self._schema, None)
@@ -70,4 +79,4 @@ class AvroCodec(Codec):
             raise InvalidRecord(f"the payload is not of the Avro schema: {type(error).__name__}: {error}") from error
         if (rest := len(encoded) - buffer.tell()) > 0:
             raise InvalidRecord(f"the payload is not of the Avro schema: {rest} bytes follow the value")
-        return value
+        return value, size

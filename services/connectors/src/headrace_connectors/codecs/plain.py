@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
+from headrace_connectors.contract.codec import DECODED_BYTES_MAX, too_large
 from headrace_connectors.json_errors import NO_FORM_IN_JSON, NOT_JSON
 from headrace_connectors.json_values import json_decoder
+
+_SMALL_BYTES: Final = 1024
+"""Payloads up to this size are not looked through: 128 times as much is the most that they can become."""
+_OBJECT_BYTES: Final = 256
+_VALUE_BYTES: Final = 64
 
 
 class JsonCodec(Codec):
     """JSON in UTF-8. Times are in RFC 3339, decimals are text, and bytes are in base64."""
+
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, settings: Settings) -> None:
         """Take no settings."""
@@ -31,10 +39,25 @@ class JsonCodec(Codec):
 
     def decode(self, encoded: bytes) -> Any:
         """Return the value."""
+        return self.decode_bounded(encoded, DECODED_BYTES_MAX)[0]
+
+    def decode_bounded(self, encoded: bytes, bytes_max: int) -> tuple[Any, int]:
+        """Return the value, and about how much memory it takes."""
+        size = _size(encoded)
+        if size > bytes_max:
+            raise too_large(size, bytes_max)
         try:
-            return self._decoder.decode(encoded)
+            return self._decoder.decode(encoded), size
         except NOT_JSON as error:
             raise InvalidRecord(f"the payload is not JSON: {error}") from error
+
+
+def _size(encoded: bytes) -> int:
+    if len(encoded) <= _SMALL_BYTES:
+        return 16 * len(encoded)
+    objects, lists, values = encoded.count(b"{"), encoded.count(b"["), encoded.count(b",") + encoded.count(b":")
+    characters = len(encoded) if encoded.isascii() else 4 * len(encoded)
+    return characters + _OBJECT_BYTES * objects + _VALUE_BYTES * (lists + values)
 
 
 class TextCodec(Codec):

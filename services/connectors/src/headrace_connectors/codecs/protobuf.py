@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -12,8 +13,13 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from pydantic import model_validator
 
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
+from headrace_connectors.contract.codec import DECODED_BYTES_MAX, too_large
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
 
+_LARGEST_FACTOR: Final = 160
+"""Bytes in memory per encoded byte, at most."""
+_OBJECT_BYTES: Final = 256
+_VALUE_BYTES: Final = 64
 _NATIVE: Final = (str, int, float, bool, type(None))
 
 
@@ -79,6 +85,7 @@ class ProtobufCodec(Codec):
 
     settings_type: ClassVar[type[Settings]] = ProtobufSettings
     uses_host: ClassVar[bool] = True
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, settings: ProtobufSettings) -> None:
         """Load the schema."""
@@ -88,7 +95,7 @@ class ProtobufCodec(Codec):
     def encode(self, payload: Any) -> bytes:
         """Return the message; bytes must be one already."""
         if isinstance(payload, bytes):
-            self.decode(payload)
+            self._parsed(payload)
             return payload
         try:
             plain = msgspec.to_builtins(payload, builtin_types=_NATIVE)
@@ -98,8 +105,49 @@ class ProtobufCodec(Codec):
 
     def decode(self, encoded: bytes) -> Any:
         """Return the message as an object; fields that are not set are not in it."""
+        return self.decode_bounded(encoded, DECODED_BYTES_MAX)[0]
+
+    def decode_bounded(self, encoded: bytes, bytes_max: int) -> tuple[Any, int]:
+        """Return the message as an object, and about how much memory it takes."""
+        if len(encoded) > bytes_max:
+            raise too_large(len(encoded), bytes_max)
+        message = self._parsed(encoded)
+        size = _LARGEST_FACTOR * len(encoded)
+        if size > bytes_max:
+            size = _size(message, bytes_max, 0)
         try:
-            message = self._kind.FromString(encoded)
-            return json_format.MessageToDict(message, preserving_proto_field_name=True)
+            return json_format.MessageToDict(message, preserving_proto_field_name=True), size
         except (json_format.Error, DecodeError, TypeError, ValueError) as error:
             raise InvalidRecord(f"the payload is no {self._name}: {error}") from error
+
+    def _parsed(self, encoded: bytes) -> Message:
+        try:
+            return self._kind.FromString(encoded)
+        except (DecodeError, TypeError, ValueError) as error:
+            raise InvalidRecord(f"the payload is no {self._name}: {error}") from error
+
+
+def _size(message: Message, bytes_max: int, size: int) -> int:
+    """Return the size so far with that of a message.
+
+    Raises:
+        InvalidRecord: It is more than `bytes_max`.
+    """
+    size += _OBJECT_BYTES
+    for field, value in message.ListFields():
+        values = [value]
+        if isinstance(value, Mapping):
+            size += _VALUE_BYTES * len(value)
+            values = list(value.values())
+        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            values = list(value)
+        if isinstance(next(iter(values), None), Message):
+            for one in values:
+                size = _size(one, bytes_max, size)
+        elif field.type in (field.TYPE_STRING, field.TYPE_BYTES):
+            size += sum(_VALUE_BYTES + 2 * len(one) for one in values)
+        else:
+            size += _VALUE_BYTES * len(values)
+        if size > bytes_max:
+            raise too_large(size, bytes_max)
+    return size

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from headrace.sdk.address import address_of
 from headrace.sdk.errors import InvalidArgument
 from headrace_connectors.pipeline_file.grammar import ANY, Pattern
-from headrace_settings import Address, Between, Duration, Expiry, Secret, Section, SizeLimit
+from headrace_settings import Address, Between, Duration, Expiry, Secret, Section, Size, SizeLimit
 
 _Count = Annotated[int, Between(1, 1_000_000)]
 _NAME_BYTES_MAX: Final = 255
@@ -363,6 +363,10 @@ class SinkSettings(ConnectorSettings):
     """Number of messages that are written without waiting for more; a batch has at most twice as many."""
     linger: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 hour"))] = Duration.parse("200 ms")
     """Longest time that a message waits for others."""
+    max_decoded: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("64 GiB"))] = Size.parse("128 MiB")
+    """Maximum memory for the payload of a message when it is decoded, about: a message that would take more is invalid.
+    Messages are decoded as many at a time as fit into it.
+    """
     on_invalid: Literal["dead_letter", "drop", "error"] = "dead_letter"
     """Treatment of a message that cannot be decoded, transformed or written: it goes to the dead-letter topic, is
     dropped and counted, or stops the sink.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headrace_connectors.contract import Codec, InvalidRecord, Place, Received, Record, Sink, Transform
+from headrace_connectors.contract.codec import DECODED_BYTES_MAX
 from headrace_connectors.runtime.transforming import transformed
 from headrace_core import Message
 
@@ -17,7 +20,9 @@ class Item:
     message: Message
     place: Place
     received: list[Received] | None = None
-    """None: not decoded yet."""
+    """None: not decoded yet, or written, and not kept."""
+    count: int = 0
+    """Number of these records."""
 
 
 Reject = Callable[[Item, InvalidRecord], Awaitable[None]]
@@ -27,9 +32,18 @@ Reject = Callable[[Item, InvalidRecord], Awaitable[None]]
 class Decoding:
     """Decodes messages, and applies transforms to them."""
 
-    def __init__(self, codec: Codec, transforms: Sequence[Transform]) -> None:
-        self._decode = codec.decode
+    def __init__(self, codec: Codec, transforms: Sequence[Transform], bytes_max: int = DECODED_BYTES_MAX) -> None:
+        """Note codec and transforms.
+
+        Args:
+            codec: The codec.
+            transforms: The transforms, opened.
+            bytes_max: Memory that the payloads of a message may take, and roughly those of all that are decoded at a
+                time.
+        """
+        self._codec = codec
         self._transforms = transforms
+        self._bytes_max = bytes_max
 
     def begin_batch(self) -> None:
         """Let the transforms know that a batch follows."""
@@ -42,28 +56,69 @@ class Decoding:
         Raises:
             InvalidRecord: It cannot be decoded or transformed.
         """
+        return self.transformed(message, place, self._codec.decode_bounded(message.payload, self._bytes_max)[0])
+
+    async def payloads(self, messages: Iterator[Message]) -> list[Any]:
+        """Return the payloads of the next messages, as many as fit into memory: at least one, if there is one.
+
+        In the place of one that cannot be decoded is an `InvalidRecord`.
+        """
+        if not self._codec.is_bounded:
+            return self._payloads(messages)
+        # Decoding may take long: the loop, in which other connectors run, goes on meanwhile.
+        return await asyncio.to_thread(self._payloads, messages)
+
+    def _payloads(self, messages: Iterator[Message]) -> list[Any]:
+        payloads: list[Any] = []
+        left = self._bytes_max
+        for message in messages:
+            try:
+                payload, size = self._codec.decode_bounded(message.payload, self._bytes_max)
+            except InvalidRecord as error:
+                payload, size = error, 0
+            payloads.append(payload)
+            left -= size
+            if left <= 0:
+                break
+        return payloads
+
+    def transformed(self, message: Message, place: Place, payload: Any) -> list[Received]:
+        """Return what a message with this payload becomes.
+
+        Raises:
+            InvalidRecord: It cannot be transformed.
+        """
         headers = message.headers
         if headers is None:
             raise InvalidRecord("the headers cannot be read: they are damaged or encrypted")
-        decoded = Record(self._decode(message.payload), id=message.id, headers=headers or None)
+        decoded = Record(payload, id=message.id, headers=headers or None)
         records = transformed(decoded, self._transforms)
         return [Received(record, place, message.offset, message.timestamp_micros, message.key) for record in records]
 
 
-async def decode(decoding: Decoding, items: list[Item], reject: Reject) -> None:
-    """Decode the messages that are not decoded yet. Those that cannot be are rejected, and removed from the list.
+async def decode(decoding: Decoding, items: list[Item], reject: Reject) -> list[Item]:
+    """Decode the first messages, as many as fit into memory, and return them.
+
+    Those that cannot be decoded are rejected, and removed from the list.
 
     Raises:
         Exception: As `reject`.
     """
     decoding.begin_batch()
-    for item in items[:]:
-        if item.received is None:
-            try:
-                item.received = decoding.received(item.message, item.place)
-            except InvalidRecord as error:
-                await reject(item, error)
-                items.remove(item)
+    payloads = await decoding.payloads(iter([item.message for item in items]))
+    decoded: list[Item] = []
+    for item, payload in zip(items[: len(payloads)], payloads, strict=True):
+        try:
+            if isinstance(payload, InvalidRecord):
+                raise payload
+            item.received = decoding.transformed(item.message, item.place, payload)
+        except InvalidRecord as error:
+            await reject(item, error)
+            items.remove(item)
+        else:
+            item.count = len(item.received)
+            decoded.append(item)
+    return decoded
 
 
 async def write(sink: Sink, items: list[Item], reject: Reject) -> None:

@@ -95,7 +95,7 @@ class SinkConnector(Connector):
         try:
             if await attempts.opened(sink.open):
                 self.status.become(State.RUNNING)
-                decoding = Decoding(spec.codec.create(), transforms)
+                decoding = Decoding(spec.codec.create(), transforms, spec.settings.max_decoded.bytes)
                 await self._read(
                     SinkParts(
                         self.group,

@@ -246,7 +246,6 @@ class SinkLoop:
         parts = self._parts
         while True:
             try:
-                await decode(parts.decoding, self._items, self._reject)
                 async with parts.turn:
                     await self._write_and_flush()
                 break
@@ -255,7 +254,7 @@ class SinkLoop:
                 if self._stop.is_set():
                     self._forget()
                     return
-        count = sum(len(item.received or ()) for item in self._items)
+        count = sum(item.count for item in self._items)
         self._forget()
         await self._opened().commit()
         parts.counters.written += count
@@ -265,12 +264,30 @@ class SinkLoop:
     async def _write_and_flush(self) -> None:
         sink = self._parts.sink
         try:
-            await write(sink, self._items, self._reject)
+            await self._write_all(sink)
             await sink.flush(self._positions)
         except BaseException:
             # All of it is written again. The flush of another topic would make it durable without its offsets.
             await sink.forget()
             raise
+
+    async def _write_all(self, sink: Sink) -> None:
+        """Decode and write the messages, as many at a time as fit into memory."""
+        written: list[Item] = []
+        left = self._items
+        part: list[Item] = []
+        try:
+            while left:
+                part = await decode(self._parts.decoding, left, self._reject)
+                del left[: len(part)]
+                try:
+                    await write(sink, part, self._reject)
+                finally:
+                    for item in part:
+                        item.received = None
+                    written += part
+        finally:
+            self._items = [*written, *left]
 
     async def _reject(self, item: Item, error: InvalidRecord) -> None:
         policy = self._parts.settings.on_invalid

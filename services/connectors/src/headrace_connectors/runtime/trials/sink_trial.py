@@ -42,7 +42,7 @@ async def try_sink(
             transforms = [transform.create() for transform in spec.transforms]
             for transform in transforms:
                 await transform.open()
-            decoding = Decoding(spec.codec.create(), transforms)
+            decoding = Decoding(spec.codec.create(), transforms, spec.settings.max_decoded.bytes)
             tried: list[TriedRecord] = []
             missing: list[tuple[str, str]] = []
             for topic in spec.settings.sources:
