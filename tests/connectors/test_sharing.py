@@ -248,6 +248,33 @@ async def test_a_ledger_is_read_from_its_snapshot(shared_server: ServerProcess, 
         await client.delete_stream(stream)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 52, None])
+async def test_the_stored_offset_of_the_ledger_is_not_believed(
+    shared_server: ServerProcess, stream: str, offset: int | None
+) -> None:
+    """Regression: every reader of the topic may store one, and processes that came later waited without an end."""
+    async with aio.connect(url_of(shared_server.address)) as client:
+        first = LedgerTopic(client, stream, "g", timeout=10)
+        async with first.opened():
+            assert await first.append(Renewal("m", "m", 10.0, ("a",)))
+            assert await first.append(Claim("m", "a", NO_FENCE))
+            await first.shorten()
+            # The newest snapshot is further from the end than is looked through at a time.
+            for number in range(50 if offset is not None else 600):
+                assert await first.append(Saved("m", "a", first.ledger.fence("a"), "random", b"%d" % number))
+            if offset is None:
+                await client.delete_offset(stream, "g", 0, consumer="ledger")
+            else:
+                await client.store_offset(stream, "g", 0, offset, consumer="ledger")
+            second = LedgerTopic(client, stream, "g", timeout=10)
+            async with second.opened():
+                assert await second.append(Renewal("n", "n", 10.0, ("a",)))
+                assert (second.ledger.states, second.ledger.leases) == (first.ledger.states, first.ledger.leases)
+            once = await LedgerTopic(client, stream, "g", timeout=10).read_once()
+            assert once.leases == first.ledger.leases
+        await client.delete_stream(stream)
+
+
 async def test_of_two_changes_that_are_the_same_one_counts(shared_server: ServerProcess, stream: str) -> None:
     """CON-76: made at the same moment by the same author, and distinguished by the ids of their messages."""
     async with aio.connect(url_of(shared_server.address)) as client:

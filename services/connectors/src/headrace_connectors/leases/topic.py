@@ -23,13 +23,14 @@ from headrace_connectors.leases.ledger import FORMATS, Entry, Ledger, Snapshot, 
 
 _log = logging.getLogger(__name__)
 
-# The name under which the server keeps the place from which the ledger is read.
+# The name under which the server keeps the place from which older releases read the ledger.
 _POINTER: Final = "ledger"
 _RETRY_SECONDS: Final = 0.2
 # The oldest segments are removed beyond this size. The newest snapshot is never far from the end.
 _TOPIC_BYTES_MAX: Final = 4 << 30
 _SNAPSHOT_BYTES: Final = 4 << 20
 _READ_MESSAGES: Final = 1000
+_SEARCH_MESSAGES: Final = 500
 
 
 class LedgerTopic:
@@ -150,10 +151,40 @@ class LedgerTopic:
             raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
 
     async def _begin(self) -> None:
-        pointer = await self._client.offset(self._stream, self._topic, 0, consumer=_POINTER)
-        if pointer is not None:
-            self._early, self._snapshot_at = [], pointer.stored_offset + 1
-            self._next_offset = self._snapshot_at
+        """Find the newest snapshot, and begin where it does; at the beginning of the topic if there is none.
+
+        Entries are looked through from the end on. The stored offset is for processes of older releases: whoever may
+        read the topic may store another one, so nothing here depends on it.
+        """
+        end = (await self._client.plan(self._stream, self._topic, 0)).next_offset
+        while end > 0:
+            begin = max(0, end - _SEARCH_MESSAGES)
+            entries = await self._between(begin, end)
+            newest = next((entry for offset, entry in reversed(entries) if _is_snapshot(offset, entry)), None)
+            if isinstance(newest, Snapshot):
+                self._early, self._snapshot_at = [], newest.next_offset
+                self._next_offset = newest.next_offset
+                return
+            if not entries:
+                # The rest was removed.
+                return
+            end = begin
+
+    async def _between(self, begin: int, end: int) -> list[tuple[int, Entry | None]]:
+        """Return the entries of these offsets that are there; None: a message is no entry."""
+        found: list[tuple[int, Entry | None]] = []
+        while begin < end:
+            batch = list(await self._client.read(self._stream, self._topic, start=at_offset(begin), count=end - begin))
+            for message in batch:
+                if message.offset < end:
+                    try:
+                        found.append((message.offset, decode(message.payload)))
+                    except msgspec.MsgspecError:
+                        found.append((message.offset, None))
+            if not batch:
+                break
+            begin = batch[-1].offset + 1
+        return found
 
     async def _ensure(self) -> None:
         try:
@@ -226,3 +257,7 @@ class LedgerTopic:
             self._bytes_since = 0
         if self.ledger.apply(offset, entry) and id_ in self._own:
             self._own[id_] = True
+
+
+def _is_snapshot(offset: int, entry: Entry | None) -> bool:
+    return isinstance(entry, Snapshot) and entry.next_offset <= offset
