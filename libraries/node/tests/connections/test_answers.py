@@ -135,3 +135,23 @@ async def test_writing_waits_for_room(connected):
         received += await asyncio.get_running_loop().sock_recv(there, 1 << 20)
     await written
     assert received == data
+
+
+async def test_a_large_answer_is_received_only_if_there_is_memory_for_it(connected):
+    there, transport, answers = connected
+    sizes = []
+    answers.admit = sizes.append
+    await asyncio.gather(send(there, frame(0, b"small") + frame(0, b"x" * 200_000)), asyncio.sleep(0))
+    assert bytes((await answers.take()).payload) == b"small"
+    assert len((await answers.take()).payload) == 200_000
+    assert sizes == [200_000]
+
+    def refuse(_size):
+        raise MemoryError("no more")
+
+    answers.admit = refuse
+    # The head of an answer of 3 GiB, of which nothing else arrives.
+    await send(there, struct.pack("<II", 0, 3 * 2**30))
+    with pytest.raises(MemoryError, match="no more"):
+        await answers.take()
+    assert transport.is_closing()

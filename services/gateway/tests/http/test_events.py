@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 from tests.compatibility.protocol import frames
 
+from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.handlers import events
 from headrace_gateway.http.handlers.events import _Events
 from headrace_gateway.http.models.messages import EventsQuery
+from headrace_gateway.json_api.memory import Budget
 
 # Offset of the timestamp in a message, after checksum, id and offset.
 TIMESTAMP_AT = 32
@@ -24,7 +26,7 @@ class Partition:
         for name in ("encode_poll_messages", "encode_wait_messages"):
             monkeypatch.setattr(events.core, name, lambda **command: command)
 
-    async def ask(self, _request, _session, command):
+    async def ask(self, _request, _session, command, _admit):
         strategy, value, count = command["strategy"], command.get("value", 0), command["count"]
         end = len(self.timestamps)
         start = {"offset": value, "last": max(0, end - count), "first": 0}.get(strategy)
@@ -52,9 +54,15 @@ def partition(monkeypatch):
 
 
 def reading(partition, offset=None, **query):
-    services = SimpleNamespace(waits=partition, config=SimpleNamespace(max_poll_count=10_000))
+    services = SimpleNamespace(waits=partition, config=HttpConfig())
     call = SimpleNamespace(
-        query=EventsQuery(**query, count=10_000), services=services, request=None, stream="s", topic="t"
+        query=EventsQuery(**query, count=10_000),
+        services=services,
+        request=None,
+        stream="s",
+        topic="t",
+        held=Budget(2**30).held_by(1),
+        admit=None,
     )
     return _Events(call, offset)
 

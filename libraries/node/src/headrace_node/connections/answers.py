@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -33,6 +34,10 @@ class Answers(asyncio.BufferedProtocol):
         """Create the protocol without a connection."""
         self.lent: bytearray | None = None
         """Memory for the next large answer, if that fits. Must not be used otherwise until the answer has arrived."""
+        self.admit: Callable[[int], None] | None = None
+        """Called with the size of each large answer before memory is allocated for it. If it raises, the connection is
+        closed, and the exception is that of ``take``.
+        """
         self._transport: asyncio.Transport | None = None
         self._small = bytearray(_SMALL_BYTES)
         self._begin = self._end = 0
@@ -44,6 +49,7 @@ class Answers(asyncio.BufferedProtocol):
         self._is_paused = False
         self._is_over = False
         self._error: Exception | None = None
+        self._refused: Exception | None = None
         self._reading: asyncio.Future[None] | None = None
         self._writing: asyncio.Future[None] | None = None
 
@@ -57,8 +63,11 @@ class Answers(asyncio.BufferedProtocol):
 
         Raises:
             ConnectionError: The connection is closed.
+            Exception: ``admit`` has raised it.
         """
         while not self._ready:
+            if self._refused is not None:
+                raise self._refused
             if self._is_over:
                 raise ConnectionResetError("the connection is closed") from self._error
             self._reading = asyncio.get_running_loop().create_future()
@@ -131,7 +140,7 @@ class Answers(asyncio.BufferedProtocol):
         else:
             self._end += nbytes
             self._part()
-        if self._ready:
+        if self._ready or self._refused is not None:
             self._wake()
 
     def _part(self) -> None:
@@ -140,6 +149,8 @@ class Answers(asyncio.BufferedProtocol):
             self._status, length = _HEADER.unpack_from(self._small, self._begin)
             begin = self._begin + _HEADER.size
             if length > _SMALL_BYTES - _HEADER.size:
+                if not self._admits(length):
+                    return
                 self._filled = min(length, self._end - begin)
                 self._large = self._memory(length)
                 self._large[: self._filled] = memoryview(self._small)[begin : begin + self._filled]
@@ -153,6 +164,19 @@ class Answers(asyncio.BufferedProtocol):
         if self._begin:
             self._small[:left] = self._small[self._begin : self._end]
         self._begin, self._end = 0, left
+
+    def _admits(self, length: int) -> bool:
+        """Ask for memory for a large answer; without it the connection ends, as the answer cannot be skipped."""
+        if self.admit is None:
+            return True
+        try:
+            self.admit(length)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller of `take` gets it
+            self._refused = error
+            if self._transport is not None:
+                self._transport.abort()
+            return False
+        return True
 
     def _memory(self, length: int) -> memoryview:
         lent, self.lent = self.lent, None

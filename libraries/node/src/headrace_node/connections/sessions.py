@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from struct import Struct
 from types import TracebackType
@@ -35,6 +35,9 @@ class OpenSession(Protocol):
             caller: Origin of the request, if the connection is for one request.
         """
 
+
+Admit = Callable[[int], None]
+"""Takes memory for an answer of this size in bytes, or raises."""
 
 _CHANGES: Final = commands_with(Attribute.AUDITED)
 """Commands whose callers the audit trail records; a shared connection does not identify the caller."""
@@ -93,18 +96,24 @@ class Session:
         # For each unanswered command: whether the answer to its trace context comes first.
         self._announced: deque[bool] = deque()
 
-    async def call(self, code: int, payload: bytes = b"") -> Response:
+    async def call(self, code: int, payload: bytes = b"", *, admit: Admit | None = None) -> Response:
         """Execute one command.
 
         Args:
             code: Code of the command.
             payload: Its encoded fields.
+            admit: Asked for memory before a large answer is received. If it raises, the session is closed, and the
+                exception is that of the call.
 
         Raises:
             SessionLost: No answer came.
         """
-        await self.send(code, payload)
-        return await self.receive()
+        self._answers.admit = admit
+        try:
+            await self.send(code, payload)
+            return await self.receive()
+        finally:
+            self._answers.admit = None
 
     async def call_into(self, memory: bytearray, code: int, payload: bytes = b"") -> Answer:
         """Execute a command whose answer is large and short-lived.
@@ -265,13 +274,13 @@ class Sessions:
                 else:
                     session.close()
 
-    async def call(self, user_id: int, code: int, payload: bytes = b"") -> Response:
+    async def call(self, user_id: int, code: int, payload: bytes = b"", *, admit: Admit | None = None) -> Response:
         """Execute one command on behalf of a user; see ``Session.call``."""
         caller = CALLER.get()
         if caller is not None and code in _CHANGES:
             return await self._call_alone(user_id, caller, code, payload)
         async with self.of(user_id) as session:
-            return await session.call(code, payload)
+            return await session.call(code, payload, admit=admit)
 
     async def _call_alone(self, user_id: int, caller: Caller, code: int, payload: bytes) -> Response:
         async with self._place():

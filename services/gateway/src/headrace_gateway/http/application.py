@@ -22,6 +22,7 @@ from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
 from headrace_gateway.http.admission.cors import Cors
 from headrace_gateway.http.admission.hosts import Hosts
 from headrace_gateway.http.admission.rate_limits import RateLimits
+from headrace_gateway.http.answers import PIECE_BYTES, send
 from headrace_gateway.http.bodies import reader_of
 from headrace_gateway.http.call import SOURCE, Call, HttpServices, refusal_of
 from headrace_gateway.http.description import openapi
@@ -35,6 +36,7 @@ from headrace_gateway.json_api.errors import PROBLEM_TYPE, Limited, Missing, Ref
 from headrace_gateway.json_api.memory import BUDGET, Budget, Exhausted, Held
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
+from headrace_gateway.push.connections.upgrade import Upgraded
 from headrace_gateway.push.server import Push
 from headrace_node.connections.caller import CALLER, Caller, place_of
 from headrace_node.connections.sessions import SessionLost
@@ -48,6 +50,8 @@ Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _UNKNOWN: Final = "unknown"
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _BEARER: Final = web.RequestKey("bearer", Bearer)
+_HELD: Final = web.RequestKey("held", Held)
+_BODY_BYTES: Final = web.RequestKey("body_bytes", int)
 _SUPERVISED: Final = web.RequestKey("supervised", bool)
 # The library and its version are not disclosed.
 _ALWAYS: Final = {"X-Content-Type-Options": "nosniff", "Server": "headrace"}
@@ -210,22 +214,44 @@ class Application:
         self._services.metrics.received()
         is_known = self._hosts.allow(request.headers.get(hdrs.HOST))
         response: web.StreamResponse | None = self._cors.preflight(request) if is_known else None
-        if response is None:
-            try:
-                if not is_known:
-                    raise Rejected(421, "The host name of the request is not allowed; see http.allowed_hosts.")
-                await self._authenticate(request)
-                methods = self._methods.get(request.path)
-                if methods is not None and request.method not in methods:
-                    raise web.HTTPMethodNotAllowed(request.method, methods)
-                response = await handler(request)
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-                response = self._failed(request, error, request_id)
-                await self._record_refusal(request, error)
-        if not response.prepared:
-            self._prepare(request, response)
-        self._note(request, response, request_id, time.perf_counter() - started)
+        try:
+            if response is None:
+                try:
+                    if not is_known:
+                        raise Rejected(421, "The host name of the request is not allowed; see http.allowed_hosts.")
+                    await self._authenticate(request)
+                    methods = self._methods.get(request.path)
+                    if methods is not None and request.method not in methods:
+                        raise web.HTTPMethodNotAllowed(request.method, methods)
+                    response = await handler(request)
+                    self._hold(request, response)
+                except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+                    response = self._failed(request, error, request_id)
+                    await self._record_refusal(request, error)
+            if not response.prepared:
+                self._prepare(request, response)
+            self._note(request, response, request_id, time.perf_counter() - started)
+            if not isinstance(response, Upgraded):
+                await send(request, response)
+        finally:
+            if _HELD in request:
+                request[_HELD].resize(0)
         return response
+
+    def _hold(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Hold the answer, and no longer what it was made of, until the client has taken it.
+
+        Raises:
+            Exhausted: There is no memory; never after a change, whose outcome the client has to learn.
+        """
+        body = response.body if isinstance(response, web.Response) else None
+        size_bytes = len(body) if isinstance(body, bytes) else 0
+        if _HELD not in request:
+            # The files of the console are in memory once, and only a piece is copied.
+            request[_HELD] = self.memory.held_by(None)
+            size_bytes = min(size_bytes, PIECE_BYTES)
+        body_bytes = request.get(_BODY_BYTES, 0)
+        request[_HELD].hold_answer(size_bytes, besides_bytes=body_bytes, is_due=request.method != hdrs.METH_GET)
 
     def _prepare(self, request: web.Request, response: web.StreamResponse) -> None:
         self._cors.mark(request, response)
@@ -233,11 +259,6 @@ class Application:
         response.headers.update(_ALWAYS)
         if hdrs.CACHE_CONTROL not in response.headers:
             response.headers[hdrs.CACHE_CONTROL] = "no-store"
-
-    def _begin(self, request: web.Request, response: web.StreamResponse, held: Held) -> None:
-        """Prepare an answer that may take long; the body of its request has been used."""
-        held.resize(0)
-        self._prepare(request, response)
 
     async def _authenticate(self, request: web.Request) -> None:
         address = place_of(request[SOURCE])
@@ -298,7 +319,7 @@ class Application:
             case SessionLost() | Over() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
             case Exhausted():
-                error = Rejected(503, "Other requests use the memory of all bodies; see http.max_bodies_size.")
+                error = Rejected(503, "Other requests and answers use the memory; see http.max_bodies_size.")
             case web.HTTPRequestEntityTooLarge():
                 error = Rejected(413, "The body exceeds the limit of this server.")
             case web.RequestPayloadError() | HttpProcessingError() | ConnectionError():
@@ -345,18 +366,21 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             _check_text(request)
             bearer = request.get(_BEARER)
-            with self.memory.held_by(bearer.user_id if bearer is not None else None) as held:
-                call: Call[Any, Any] = Call(
-                    services=self._services,
-                    request=request,
-                    bearer=bearer,
-                    prepare=lambda response: self._begin(request, response, held),
-                    held=held,
-                    # Read the body first: a body that is too large is refused regardless of the query.
-                    body=await read_body(request, held),
-                    query=_query(route, request),
-                )
-                answer = await route.handler(call)
+            # Released when the answer was taken, by `_answer`.
+            held = request[_HELD] = self.memory.held_by(bearer.user_id if bearer is not None else None)
+            # Read the body first: a body that is too large is refused regardless of the query.
+            body = await read_body(request, held)
+            request[_BODY_BYTES] = held.size_bytes
+            call: Call[Any, Any] = Call(
+                services=self._services,
+                request=request,
+                bearer=bearer,
+                prepare=lambda response: self._prepare(request, response),
+                held=held,
+                body=body,
+                query=_query(route, request),
+            )
+            answer = await route.handler(call)
             response = answer if isinstance(answer, web.StreamResponse) else _response(route, answer)
             return _with_etag(request, response) if route.has_etag else response
 

@@ -43,6 +43,8 @@ SOURCE: Final = web.RequestKey("source", str)
 """Source address of a request, without port."""
 _U32_MAX = 2**32 - 1
 _NO_CLIENT = _U32_MAX
+# A large answer of the node is held with its conversion to JSON, which takes 4/3 of it and a little for each message.
+_COPIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,9 @@ class Call(Generic[Query, Body]):
     request: web.Request
     bearer: Bearer | None
     prepare: Callable[[web.StreamResponse], None]
-    """Adds the common headers for a handler that writes its answer itself, and releases the memory of the body."""
+    """Adds the common headers for a handler that writes its answer itself."""
     held: Held
-    """Memory that the request holds; released at its end."""
+    """Memory that the request and its answer hold; released when the client has taken the answer."""
     query: Query
     body: Body
 
@@ -110,7 +112,15 @@ class Call(Generic[Query, Body]):
         Raises:
             Refused: The answer is an error.
         """
-        return answered(await self.services.sessions.call(self.user_id, *encoded))
+        return answered(await self.services.sessions.call(self.user_id, *encoded, admit=self.admit))
+
+    def admit(self, size_bytes: int) -> None:
+        """Hold memory for a large answer of the node before it is received, and for what is made of it.
+
+        Raises:
+            Exhausted: There is none.
+        """
+        self.held.grow(_COPIES * size_bytes)
 
     async def may_read_server(self) -> None:
         """Require the permission to read the server, for requests that execute no command.

@@ -145,11 +145,16 @@ class HttpConfig(Section):
     max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("2 MB")
     """Maximum size of a request body. Requests without a token, such as logins, are limited to 4 KiB."""
     max_bodies_size: Annotated[Size, Between(Size.parse("4 MiB"), Size.parse("64 GiB"))] = Size.parse("512 MiB")
-    """Maximum memory of the bodies of all requests in progress and of the batches made of them, also over `/ws`; one
-    user may use half of it. A request beyond that is refused with 503, unless it is the only one.
+    """Maximum memory of the bodies of all requests in progress with the batches made of them, and of all answers until
+    their clients have taken them, also over `/ws`; one user may use half of it. A request beyond that is refused with
+    503, unless it is the only one.
     """
     max_poll_count: Annotated[int, Between(1, 1_000_000)] = 10_000
     """Maximum number of messages that one request returns."""
+    max_poll_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("64 MiB"))] = Size.parse("8 MiB")
+    """Maximum size of the messages that one request returns, and of those that an event stream takes from a partition
+    at a time; a single larger message is returned alone.
+    """
     max_waits: Annotated[int, Between(0, 100_000)] = 1000
     """Maximum number of requests that wait for messages: long polls and event streams."""
     shutdown_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("5 m"))] = Duration.parse("5 s")

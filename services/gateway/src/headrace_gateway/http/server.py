@@ -228,6 +228,11 @@ class _RequestHandler(web.RequestHandler):
 
     __slots__ = ()
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Make senders wait until the operating system has everything: what is in buffers is not counted."""
+        super().connection_made(transport)
+        cast("asyncio.Transport", transport).set_write_buffer_limits(high=0)
+
     def handle_error(
         self,
         request: web.BaseRequest,

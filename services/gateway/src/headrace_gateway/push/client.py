@@ -37,6 +37,7 @@ class Client:
         self._budget = BUDGET.get()
         self._watch = watch
         self._socket = socket
+        socket.held = self._budget.held_by(user_id)
         self._pump = Pump(socket, services.metrics, is_binary=is_binary)
         self._beginnings = Beginnings(user_id, sessions=services.sessions, topics=services.topics, watch=watch)
         self._subscriptions: dict[int, Subscription] = {}
@@ -45,6 +46,9 @@ class Client:
     async def close(self) -> None:
         """Release all resources."""
         await self._pump.close()
+        if self._socket.held is not None:
+            self._socket.held.resize(0)
+            self._socket.held = None
         for number in list(self._subscriptions):
             self._forget(number)
 

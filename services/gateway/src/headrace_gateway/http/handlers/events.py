@@ -10,11 +10,14 @@ from aiohttp import hdrs, web
 
 import headrace_core as core
 from headrace_gateway.access.tokens import InvalidToken
+from headrace_gateway.http.answers import write
 from headrace_gateway.http.call import Call, ask, identifier
 from headrace_gateway.http.models.messages import EventsQuery, Strategy
+from headrace_gateway.http.polls import cut, off_loop
 from headrace_gateway.http.routes import Nothing, Raw, Routes
 from headrace_gateway.http.sessions.waits import Over
 from headrace_gateway.json_api.errors import Refused, Rejected, event_of
+from headrace_gateway.json_api.memory import Exhausted
 from headrace_gateway.json_api.numbers import U64_MAX
 from headrace_node.connections.sessions import Session, SessionLost
 from headrace_proto.errors import Status
@@ -67,16 +70,21 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
             try:
                 text = first or b": begun\n\n"
                 while True:
-                    await response.write(text)
+                    await write(call.request, response, text)
+                    # The next messages need the memory only when they are there.
+                    call.held.resize(0)
                     await events.sent(session)
                     call.check_token()
                     text = await events.following(session) or b": silence\n\n"
             except Refused as error:
-                await response.write(_last_event(error))
+                await write(call.request, response, _last_event(error))
+            except Exhausted:
+                refused = Refused(Status.TOO_MANY_WAITS, "Other answers use the memory.")
+                await write(call.request, response, _last_event(refused))
             except InvalidToken:
-                await response.write(_last_event(Refused(Status.UNAUTHENTICATED)))
+                await write(call.request, response, _last_event(Refused(Status.UNAUTHENTICATED)))
             except SessionLost:
-                await response.write(_last_event(Refused(Status.DISCONNECTED)))
+                await write(call.request, response, _last_event(Refused(Status.DISCONNECTED)))
     return response
 
 
@@ -110,7 +118,7 @@ class _Events:
         encoded = core.encode_poll_messages(
             stream=self._call.stream, topic=self._call.topic, partition=query.partition_id, strategy="last", count=1
         )
-        found = core.decode_polled(await self._call.services.waits.ask(self._call.request, session, encoded))
+        found = core.decode_polled(await self._ask(session, encoded))
         if found.last_offset is not None:
             self._passed(found)
         else:
@@ -128,7 +136,7 @@ class _Events:
             maximum_wait_micros=0,
             names_gap=True,
         )
-        payload = await self._call.services.waits.ask(self._call.request, session, encoded)
+        payload = await self._ask(session, encoded)
         gap = core.decode_polled(payload, names_gap=True).gap
         return gap[1] if gap is not None else 0
 
@@ -166,8 +174,12 @@ class _Events:
             maximum_wait_micros=wait_micros,
             names_gap=True,
         )
-        payload = await call.services.waits.ask(call.request, session, encoded)
-        text, last_offset = core.polled_events(payload, numbers_as_text=query.numbers == "text", names_gap=True)
+        payload = cut(await self._ask(session, encoded), call.services.config.max_poll_size.bytes)
+        text, last_offset = await off_loop(
+            payload,
+            lambda: core.polled_events(payload, numbers_as_text=query.numbers == "text", names_gap=True),
+        )
+        call.held.hold_answer(len(text))
         polled = core.decode_polled(payload, names_gap=True)
         if last_offset is not None:
             self._passed(polled)
@@ -178,6 +190,9 @@ class _Events:
         elif self._offset is not None and 0 < polled.current_offset < self._offset - 1:
             self._cut(polled.current_offset + 1)
         return text
+
+    async def _ask(self, session: Session, encoded: tuple[int, bytes]) -> bytes:
+        return await self._call.services.waits.ask(self._call.request, session, encoded, self._call.admit)
 
     def _passed(self, polled: core.MessageBatch) -> None:
         """Continue behind these messages."""

@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 import headrace_core as core
 from headrace_gateway.http.call import Call, ask
-from headrace_gateway.http.handlers.messages import polled_answer
 from headrace_gateway.http.models.groups import GroupOffsetBody, GroupPollQuery, Joined
 from headrace_gateway.http.models.messages import POLLED
+from headrace_gateway.http.polls import polled_answer
 from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
 
 routes = Routes()
@@ -68,8 +68,14 @@ async def poll_consumer_group(call: Call[GroupPollQuery, Nothing]) -> web.Respon
         )
 
     async with call.services.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
-        payload = await call.services.waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
-    return await polled_answer(payload, numbers_as_text=query.numbers == "text")
+        waits = call.services.waits
+        return await polled_answer(
+            call,
+            lambda command: waits.ask(call.request, session, command, call.admit),
+            encoded,
+            commit=commit if query.auto_commit else None,
+            numbers_as_text=query.numbers == "text",
+        )
 
 
 @routes.add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from msgspec import UNSET
 import headrace_core as core
 from headrace_gateway.http.call import Call, identifier
 from headrace_gateway.http.models.messages import POLLED, SEND_BODY, BatchQuery, PollQuery
+from headrace_gateway.http.polls import LARGE_BYTES, polled_answer
 from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
 from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.json_api.memory import MESSAGE_BYTES
@@ -19,8 +21,6 @@ routes = Routes()
 
 LINES: Final = "application/x-ndjson"
 BYTES: Final = "application/octet-stream"
-# Below this size, a thread costs more than it saves.
-_LARGE_BYTES: Final = 64 * 1024
 # A batch without its messages, with the longest names and key.
 _EMPTY_BATCH_BYTES: Final = 1024
 _KEY_HEADER: Final = "Idempotency-Key"
@@ -85,27 +85,11 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
     """Read messages of one partition, as a single consumer.
 
     With `wait_ms` the request waits for messages if there are none, or less than `min_bytes` of them. The server limits
-    the count. `current_offset` is the offset of the last message in the partition, and 0 if there is none. `gap` names
-    messages that retention has deleted before they could be read.
+    the count and the size. `current_offset` is the offset of the last message in the partition, and 0 if there is none.
+    `gap` names messages that retention has deleted before they could be read.
     """
     query = call.query
-    as_text = query.numbers == "text"
-    count = min(query.count, call.services.config.max_poll_count)
     consumer = identifier(query.consumer_id, "consumer_id")
-    if query.wait_ms == 0:
-        encoded = core.encode_wait_messages(
-            stream=call.stream,
-            topic=call.topic,
-            consumer=consumer,
-            partition=query.partition_id,
-            strategy=query.kind,
-            value=query.value,
-            count=count,
-            auto_commit=query.auto_commit,
-            maximum_wait_micros=0,
-            names_gap=True,
-        )
-        return await polled_answer(await call.ask(encoded), numbers_as_text=as_text)
     encoded = core.encode_wait_messages(
         stream=call.stream,
         topic=call.topic,
@@ -113,7 +97,7 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
         partition=query.partition_id,
         strategy=query.kind,
         value=query.value,
-        count=count,
+        count=min(query.count, call.services.config.max_poll_count),
         minimum_bytes=query.min_bytes,
         maximum_wait_micros=query.wait_ms * 1000,
         names_gap=True,
@@ -124,10 +108,17 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
             stream=call.stream, topic=call.topic, consumer=consumer, partition=partition, offset=offset
         )
 
+    async def answer(ask: Callable[[tuple[int, bytes]], Awaitable[bytes]]) -> web.Response:
+        as_text = query.numbers == "text"
+        return await polled_answer(
+            call, ask, encoded, commit=commit if query.auto_commit else None, numbers_as_text=as_text
+        )
+
+    if query.wait_ms == 0:
+        return await answer(call.ask)
     waits = call.services.waits
     async with waits.session(call.user_id) as session:
-        payload = await waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
-    return await polled_answer(payload, numbers_as_text=as_text)
+        return await answer(lambda command: waits.ask(call.request, session, command, call.admit))
 
 
 async def _flush(call: Call[Nothing, Nothing]) -> None:
@@ -160,21 +151,12 @@ async def flush_unsaved_buffer_by_post(call: Call[Nothing, Nothing]) -> None:
     await _flush(call)
 
 
-async def polled_answer(payload: bytes, *, numbers_as_text: bool) -> web.Response:
-    """Return polled messages as JSON, with the gap before them."""
-    if len(payload) < _LARGE_BYTES:
-        body = core.polled_json(payload, numbers_as_text=numbers_as_text, names_gap=True)
-    else:
-        body = await asyncio.to_thread(core.polled_json, payload, numbers_as_text=numbers_as_text, names_gap=True)
-    return web.Response(body=body, content_type=JSON)
-
-
 async def _encoded(call: Call[BatchQuery, bytes]) -> tuple[int, bytes]:
     stream, topic, body = call.stream, call.topic, call.body
     size_bytes_max = _batch_bytes_max(call.services.config.max_request_size.bytes)
     now = call.services.clock()
     media_type = call.request.content_type
-    is_large = len(body) >= _LARGE_BYTES
+    is_large = len(body) >= LARGE_BYTES
 
     def estimate() -> int:
         return min(_estimated_bytes(body, media_type), size_bytes_max)

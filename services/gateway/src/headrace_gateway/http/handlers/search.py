@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final
-
 import headrace_core as core
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.models.messages import FoundAnswer, SearchQuery
+from headrace_gateway.http.polls import off_loop
 from headrace_gateway.http.routes import Nothing, Routes
 
 routes = Routes()
-
-# Below this size, a thread costs more than it saves.
-_LARGE_BYTES: Final = 64 * 1024
 
 
 @routes.add(
@@ -44,9 +39,7 @@ async def search_messages(call: Call[SearchQuery, Nothing]) -> FoundAnswer:
     )
     payload = await call.ask(encoded)
     wanted = query.text.encode(errors="surrogateescape").lower()
-    if len(payload) < _LARGE_BYTES:
-        return _found(payload, wanted)
-    return await asyncio.to_thread(_found, payload, wanted)
+    return await off_loop(payload, lambda: _found(payload, wanted))
 
 
 def _found(payload: bytes, wanted: bytes) -> FoundAnswer:

@@ -9,10 +9,9 @@ from typing import Final
 
 from aiohttp import web
 
-import headrace_core as core
 from headrace_gateway.http.call import answered
 from headrace_gateway.json_api.errors import Limited
-from headrace_node.connections.sessions import Session, Sessions
+from headrace_node.connections.sessions import Admit, Session, Sessions
 
 VERIFY: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("verify")
 """Raises ``InvalidToken`` if the token of the request is no longer valid."""
@@ -20,10 +19,6 @@ VERIFY: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("verify")
 _RETRY_SECONDS: Final = 1.0
 # Interval at which a disconnected caller is detected.
 _LOOK_SECONDS: Final = 0.5
-
-
-Commit = Callable[[int, int], tuple[int, bytes]]
-"""Builds the command that stores an offset, given partition and offset."""
 
 
 class Over(Exception):
@@ -78,53 +73,32 @@ class Waits:
         try:
             deadline = asyncio.get_running_loop().time() + seconds
             while not has_happened() and asyncio.get_running_loop().time() < deadline:
-                if self._closing.is_set() or _has_gone(request):
+                if self._closing.is_set() or has_gone(request):
                     raise Over
                 _verify(request)
                 await asyncio.sleep(_LOOK_SECONDS / 2)
         finally:
             self._count -= 1
 
-    async def poll(
-        self, request: web.Request, session: Session, encoded: tuple[int, bytes], commit: Commit | None
-    ) -> bytes:
-        """Execute a waiting poll, and store its last offset if the caller is still connected.
-
-        The command's own auto-commit would store the offset even if the caller has just disconnected.
+    async def ask(self, request: web.Request, session: Session, encoded: tuple[int, bytes], admit: Admit) -> bytes:
+        """Execute a waiting command; return the payload of its answer.
 
         Args:
             request: Request to answer.
-            session: Session, not shared during the poll.
+            session: Session, not shared during the wait.
             encoded: The command.
-            commit: Builds the command that stores an offset of a partition; None: no offset is stored.
-
-        Raises:
-            Over: The caller disconnected or the server stops; the session is unusable afterwards.
-            InvalidToken: The token is no longer valid; the session is unusable afterwards.
-            Refused: An answer is an error.
-        """
-        payload = await self.ask(request, session, encoded)
-        if commit is not None:
-            batch = core.decode_polled(payload, names_gap=True)
-            if batch.last_offset is not None:
-                if _has_gone(request):
-                    raise Over
-                answered(await session.call(*commit(batch.partition_id, batch.last_offset)))
-        return payload
-
-    async def ask(self, request: web.Request, session: Session, encoded: tuple[int, bytes]) -> bytes:
-        """Execute a waiting command; return the payload of its answer.
+            admit: Takes memory for a large answer, or raises.
 
         Raises:
             Over: The caller disconnected or the server stops; the session is unusable afterwards.
             InvalidToken: The token is no longer valid; the session is unusable afterwards.
             Refused: The answer is an error.
         """
-        answer = asyncio.ensure_future(session.call(*encoded))
+        answer = asyncio.ensure_future(session.call(*encoded, admit=admit))
         closing = asyncio.ensure_future(self._closing.wait())
         try:
             while not answer.done():
-                if closing.done() or _has_gone(request):
+                if closing.done() or has_gone(request):
                     raise Over
                 _verify(request)
                 await asyncio.wait({answer, closing}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -142,5 +116,6 @@ def _verify(request: web.Request) -> None:
         verify()
 
 
-def _has_gone(request: web.Request) -> bool:
+def has_gone(request: web.Request) -> bool:
+    """Return whether the caller has disconnected."""
     return request.transport is None or request.transport.is_closing()

@@ -71,6 +71,7 @@ class Connection:
         socket, interval = self.socket, self._config.heartbeat_interval.seconds
         if socket.is_ending:
             return
+        socket.look_after(now)
         if self._identity is None and now - self._opened_at >= self._config.login_timeout.seconds:
             socket.end(Close.LOGIN_TIMEOUT, "no login was received in time")
         elif self._identity is not None and not self._services.identities.is_good(self._identity):

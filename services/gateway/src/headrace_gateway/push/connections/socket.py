@@ -12,9 +12,12 @@ from typing import Any, Final, Self
 from aiohttp import web
 from aiohttp.http import WebSocketWriter
 
+from headrace_gateway.json_api.memory import Exhausted, Held
 from headrace_gateway.push.connections.received import Control, End, Limits, Opcode, Received
 from headrace_gateway.push.connections.upgrade import Upgraded
 
+TAKING_SECONDS: Final = 20.0
+"""Time after the last byte that a client has taken until it is disconnected, if there is more for it."""
 # Timeout of the close handshake.
 _CLOSE_SECONDS: Final = 2.0
 _SHORT: Final = Struct("!BBH")
@@ -52,8 +55,12 @@ class Socket:
         self._received = received
         self._ending: asyncio.Task[None] | None = None
         self._code: int | None = None
-        self.sent_at = self.heard_at = time.monotonic()
+        self.sent_at = self.heard_at = self._taken_at = time.monotonic()
         """Time of the last send, and of the last receipt (monotonic seconds)."""
+        self.held: Held | None = None
+        """Memory of frames that the client has not taken yet; None before the login, when all are small."""
+        self._sending_bytes = 0
+        self._untaken_bytes = 0
 
     @classmethod
     async def open(cls, request: web.Request, upgraded: Upgraded, limits: Limits) -> Self:
@@ -126,6 +133,30 @@ class Socket:
         """Send a message without waiting."""
         self.sent_at = time.monotonic()
         self._transport.write(_frame_header(message, is_binary=is_binary) + message)
+        if self.is_full:
+            self._count()
+
+    def look_after(self, now: float) -> None:
+        """Count what the client has not taken, and disconnect a client that takes nothing for too long.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        untaken_bytes = self._transport.get_write_buffer_size()
+        if untaken_bytes == 0 or untaken_bytes < self._untaken_bytes:
+            self._taken_at = now
+        self._untaken_bytes = untaken_bytes
+        self._count()
+        if now - self._taken_at >= TAKING_SECONDS:
+            self.end(Close.SILENT, "reads nothing")
+
+    def _count(self) -> None:
+        if self.held is None:
+            return
+        try:
+            self.held.resize(max(self._sending_bytes, self._transport.get_write_buffer_size()))
+        except Exhausted:
+            self.end(Close.TOO_MANY, "unread answers use the memory")
 
     async def send_text(self, text: bytes) -> None:
         """Send a text message, and wait until there is room for the next one."""
@@ -153,9 +184,17 @@ class Socket:
         if self.is_ending:
             return
         self.sent_at = time.monotonic()
-        # A disconnected client is detected by the receive loop.
-        with suppress(ConnectionError):
-            await self._writer.send_frame(message, opcode)
+        self._sending_bytes += len(message)
+        try:
+            self._count()
+            if self.is_ending:
+                return
+            # A disconnected client is detected by the receive loop.
+            with suppress(ConnectionError):
+                await self._writer.send_frame(message, opcode)
+        finally:
+            self._sending_bytes -= len(message)
+            self._count()
 
     def _start_closing(self, code: int, reason: bytes, *, recorded: int | None) -> None:
         if self._ending is None:

@@ -1,0 +1,171 @@
+"""Users of the HTTP interface who use all that their limits allow, and what another user notices of it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from tests.attacks.background_latency import PAUSE_SECONDS_MAX
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection, eventually
+from tests.conftest import StartServer
+from tests.server_process import PASSWORD, USERNAME, ServerProcess
+
+JSON = {"Content-Type": "application/json"}
+MEGABYTE = 1_000_000
+WAIT_SECONDS_MAX = 1.0
+"""Maximum latency of another user's request. The longest wait of each kind may be a pause of the machine."""
+
+
+class User:
+    """A user of the HTTP interface with one login token."""
+
+    def __init__(self, server: ServerProcess, username: str, password: str) -> None:
+        self._server = server
+        self.name, self.password = username, password
+        self.token = self.login()
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, bytes]:
+        """Send one request over a connection of its own; return status and body."""
+        with closing(http.client.HTTPConnection(self._server.host, _port(self._server), 20)) as connection:
+            encoded = json.dumps(body).encode() if body is not None else None
+            connection.request(method, path, encoded, JSON | self.headers | headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    def login(self) -> str:
+        """Log in; return the token."""
+        self.token = ""
+        status, body = self.ask("POST", "/users/login", {"username": self.name, "password": self.password})
+        assert status == 200, body
+        return str(json.loads(body)["access_token"]["token"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the header with the token."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def asked(self, path: str, method: str = "GET", *, reads_little: bool = False) -> socket.socket:
+        """Send a request whose answer is not read."""
+        connection = socket.socket()
+        if reads_little:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect((self._server.host, _port(self._server)))
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n"
+        connection.sendall(head.encode())
+        return connection
+
+
+def _port(server: ServerProcess) -> int:
+    return int(server.http_address.rpartition(":")[2])
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Return whether the server has closed a connection, without reading what it has sent."""
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
+
+@contextmanager
+def users(server: ServerProcess) -> Iterator[tuple[User, User]]:
+    """Make a topic with large messages; yield a hostile user who may only read it, and another one."""
+    with RawConnection.as_root(server.address) as root:
+        root.create_topic("shop", "orders")
+        for _ in range(12):
+            root.send("shop", "orders", 0, *[bytes(MEGABYTE)] * 5)
+        root.create_topic("other", "t")
+        root.send("other", "t", 0, b"x")
+        rights = frames.permissions(["poll_messages"])
+        root.ok(Code.CREATE_USER, frames.create_user("hostile", "password", rights))
+    yield User(server, "hostile", "password"), User(server, USERNAME, PASSWORD)
+
+
+@contextmanager
+def unharmed(other: User, show: list[str]) -> Iterator[None]:
+    """Poll, send and log in as another user for the duration of a ``with`` block, and fail if that takes long."""
+    over = threading.Event()
+    seconds: dict[str, list[float]] = {}
+    failures: list[object] = []
+
+    def polls() -> None:
+        status, body = other.ask("GET", "/streams/other/topics/t/messages?partition_id=0&kind=first&count=1")
+        assert (status, json.loads(body)["count"]) == (200, 1), body
+
+    def waits() -> None:
+        path = "/streams/other/topics/t/messages?partition_id=0&kind=first&count=1&wait_ms=5000"
+        status, body = other.ask("GET", path)
+        assert (status, json.loads(body)["count"]) == (200, 1), body
+
+    def sends() -> None:
+        message = {"partitioning": {"kind": "partition_id", "value": "AAAAAA=="}, "messages": [{"payload": "eA=="}]}
+        status, body = other.ask("POST", "/streams/other/topics/t/messages", message)
+        assert status == 201, body
+
+    def logs_in() -> None:
+        other_login = {"username": other.name, "password": other.password}
+        status, body = other.ask("POST", "/users/login", other_login)
+        assert status == 200, body
+
+    def repeat(name: str, ask: Callable[[], None]) -> None:
+        found = seconds.setdefault(name, [])
+        while not over.is_set() or len(found) < 3:
+            began = time.perf_counter()
+            try:
+                ask()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test reports it
+                failures.append((name, error))
+                return
+            found.append(time.perf_counter() - began)
+            over.wait(0.01)
+
+    kinds = (("poll", polls), ("wait", waits), ("send", sends), ("login", logs_in))
+    threads = [threading.Thread(target=repeat, args=kind) for kind in kinds]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+    for name, waited in seconds.items():
+        ordered = sorted(waited)
+        show.append(
+            f"{name}: {len(ordered)} requests, p50 {ordered[len(ordered) // 2] * 1000:.0f} ms, "
+            f"longest {ordered[-2] * 1000:.0f} and {ordered[-1] * 1000:.0f} ms"
+        )
+        assert ordered[-2] < WAIT_SECONDS_MAX, show[-1]
+        assert ordered[-1] < PAUSE_SECONDS_MAX, show[-1]
+
+
+LARGE = "/streams/shop/topics/orders/messages?partition_id=0&kind=first&count=60"
+
+
+@pytest.mark.alone
+def test_answers_that_are_not_read(start_server: StartServer, show: list[str]) -> None:
+    """Regression: 15 unread polls of 16 MB took 813 MB, which stayed in use as long as the connections were open."""
+    # Small answers of the node, so that its own buffers for them do not hide the memory of HTTP.
+    server = start_server({"HTTP_MAX_BODIES_SIZE": "64 MiB", "TCP_MAX_RESPONSE_SIZE": "16 MiB"})
+    with users(server) as (hostile, other), ExitStack() as stack:
+        # The first answers of each kind allocate memory by themselves.
+        hostile.ask("GET", LARGE)
+        before, most = server.memory_bytes(), 0
+        with unharmed(other, show):
+            unread = [stack.enter_context(closing(hostile.asked(LARGE, reads_little=True))) for _ in range(15)]
+            for _ in range(100):
+                assert other.ask("GET", "/ping")[0] == 200
+                most = max(most, server.memory_bytes())
+            show.append(f"memory of 15 unread polls: {(most - before) / MEGABYTE:.0f} MB")
+            assert most - before < 400 * MEGABYTE, show[-1]
+        # Who does not read is disconnected; a refusal fits into the buffers and needs no reader.
+        eventually("a reader's end", lambda: any(map(is_closed, unread)), timeout_seconds=60)
+        eventually("his memory to be given back", lambda: hostile.ask("GET", LARGE)[0] == 200, timeout_seconds=60)
