@@ -203,20 +203,25 @@ def publications(metadata):
 
 
 @pytest.fixture
-def control(metadata, memberships, publications, passwords, diagnostics, tmp_path):
+def logins(metadata, passwords):
+    return Logins(
+        accounts=metadata,
+        credentials=metadata,
+        access_tokens=AccessTokens(accounts=metadata, credentials=metadata, clock=lambda: NOW),
+        passwords=passwords,
+        limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
+        clock=lambda: NOW,
+    )
+
+
+@pytest.fixture
+def control(metadata, logins, memberships, publications, passwords, diagnostics, tmp_path):
     return Control(
         proposer=metadata,
         accounts=metadata,
         credentials=metadata,
         streams=metadata,
-        logins=Logins(
-            accounts=metadata,
-            credentials=metadata,
-            access_tokens=AccessTokens(accounts=metadata, credentials=metadata, clock=lambda: NOW),
-            passwords=passwords,
-            limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
-            clock=lambda: NOW,
-        ),
+        logins=logins,
         passwords=passwords,
         password_limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
         memberships=memberships,

@@ -126,6 +126,59 @@ async def test_logins_that_wait_for_the_metadata_service_keep_no_others_waiting(
     assert [(await task).status for task in waiting] == [Status.OK, Status.OK]
 
 
+@pytest.fixture
+async def crowd(logins):
+    """Make newcomers with made-up names wait, each from an address of its own; yield the number of those answered."""
+    newcomers = []
+
+    async def begin(count, place="203.0.113.{}:1"):
+        before = len(newcomers)
+        for number in range(count):
+            request = LoginWithPassword(username=f"made-up-{before + number}", password=b"wrong")
+            newcomers.append(asyncio.create_task(logins.with_password(request, place.format(number))))
+        await asyncio.sleep(0)
+        return newcomers[before:]
+
+    yield begin
+    for newcomer in newcomers:
+        newcomer.cancel()
+    await asyncio.gather(*newcomers, return_exceptions=True)
+
+
+async def test_remembered_passwords_wait_for_no_hash(metadata, logins, crowd, monkeypatch):
+    """Regression: a login whose password was remembered waited until the newcomers before it had their hashes."""
+    async with Passwords(1, remembered_seconds=300) as passwords:
+        monkeypatch.setattr(logins, "_passwords", passwords)
+        metadata.put_user(5, "ann", await passwords.hash(b"secret"))
+        newcomers = await crowd(40)
+        request = LoginWithPassword(username="ann", password=b"secret")
+        made = await logins.with_password(request, "198.51.100.1:1")
+        assert made.status == Status.OK
+        assert not any(newcomer.done() for newcomer in newcomers)
+        metadata.change_user(5, is_active=False)
+        made = await logins.with_password(request, "198.51.100.1:1")
+        assert made.status == Status.USER_INACTIVE
+
+
+async def test_known_users_come_before_newcomers(login, ann, crowd):
+    """Regression: users who had logged in from there before waited in the order of arrival."""
+    assert (await login("ann", b"secret")).status == Status.OK
+    newcomers = await crowd(40)
+    assert (await login("ann", b"secret")).status == Status.OK
+    assert sum(newcomer.done() for newcomer in newcomers) < 10
+
+
+async def test_few_newcomers_wait(crowd):
+    """Newcomers beyond the limit are refused at once; of many from one address the last ones make room."""
+    await crowd(200, "203.0.113.1:{}")
+    refused = [newcomer for newcomer in await crowd(200, "203.0.113.1:{}") if newcomer.done()]
+    assert len(refused) == 200
+    assert {newcomer.result().status for newcomer in refused} == {Status.TOO_MANY_LOGIN_ATTEMPTS}
+    (other,) = await crowd(1, "198.51.100.1:{}")
+    assert not other.done()
+    assert (await asyncio.wait_for(other, 20)).status == Status.INVALID_CREDENTIALS
+
+
 async def test_a_damaged_hash_grants_no_access(login, metadata, caplog):
     metadata.put_user(5, "ann", "not a hash")
     assert (await login("ann", b"secret")).status == Status.INVALID_CREDENTIALS

@@ -62,7 +62,7 @@ class Accounts:
             return Reply(status=Status.USER_ALREADY_EXISTS)
         create_user = metadata_v1.CreateUser(
             username=request.username,
-            password_hash=await self._passwords.hash(request.password),
+            password_hash=await self._hash(actor_user_id, request.password),
             status=request.status,
             permissions=request.permissions if request.HasField("permissions") else None,
         )
@@ -79,7 +79,7 @@ class Accounts:
         if refusal != Status.OK:
             return Reply(status=refusal)
         change_password = metadata_v1.ChangePassword(
-            user_id=request.user_id, password_hash=await self._passwords.hash(request.new_password)
+            user_id=request.user_id, password_hash=await self._hash(actor_user_id, request.new_password)
         )
         reply = await self._propose(metadata_v1.Command(actor_user_id=actor_user_id, change_password=change_password))
         if reply.status == Status.OK:
@@ -104,7 +104,7 @@ class Accounts:
     async def _refusal_of_password(self, actor_user_id: int, credentials: Credentials, password: bytes) -> int:
         """Apply the login limits: a stolen session must not allow more password guesses here than the login does."""
         whose, actor = f"user {credentials.user_id}", f"user {actor_user_id}"
-        async with self._passwords.turns:
+        async with self._passwords.turns.of(actor, is_known=True):
             if self._password_limits.refused_for_micros(whose, actor, self._clock()) > 0:
                 return Status.TOO_MANY_LOGIN_ATTEMPTS
             if not await self._passwords.verify(credentials.password_hash, password):
@@ -112,6 +112,10 @@ class Accounts:
                 return Status.INVALID_CREDENTIALS
         self._password_limits.succeeded(whose, actor, self._clock())
         return Status.OK
+
+    async def _hash(self, actor_user_id: int, password: bytes) -> str:
+        async with self._passwords.turns.of(f"user {actor_user_id}", is_known=True):
+            return await self._passwords.hash(password)
 
     def _expires_at_micros(self, expiry_micros: int) -> int:
         if expiry_micros in {0, NEVER_EXPIRES}:

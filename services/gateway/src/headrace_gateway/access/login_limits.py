@@ -70,7 +70,7 @@ class LoginLimits:
         if self._failures_max == 0:
             return 0
         host = place_of(address)
-        is_known = now_micros - self._known.get((username, host), -_KNOWN_MICROS) < _KNOWN_MICROS
+        is_known = self.knows(username, address, now_micros)
         narrow_max = self._failures_max
         if not is_known and self._excess(_Key(username, None), now_micros) > 0:
             narrow_max = 1
@@ -79,6 +79,10 @@ class LoginLimits:
         if not is_known:
             waits.append(self._excess(_Key(None, host), now_micros) * self._interval_micros / _WIDE)
         return max(0, round(max(waits)))
+
+    def knows(self, username: str, address: str, now_micros: int) -> bool:
+        """Return whether the user has logged in from the address recently."""
+        return now_micros - self._known.get((username, place_of(address)), -_KNOWN_MICROS) < _KNOWN_MICROS
 
     def failed(self, username: str, address: str, now_micros: int) -> None:
         """Count a failed login."""

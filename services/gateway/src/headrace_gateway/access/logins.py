@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace_gateway.access.access_tokens import AccessToken, AccessTokens, Shown
-from headrace_gateway.access.login_limits import LoginLimits
+from headrace_gateway.access.login_limits import LoginLimits, place_of
 from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.access.turns import Crowded
 from headrace_gateway.audit.trail import Trail
 from headrace_gateway.ports import Accounts, Clock, Credentials, CredentialsReader
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
@@ -82,7 +83,20 @@ class Logins:
             return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
         # Read without a turn, here and below: while the metadata service does not answer, others must not wait for one.
         credentials = await self._credentials.credentials_named(login.username)
-        async with self._passwords.turns:
+        if credentials is not None and self._passwords.remembers(credentials.password_hash, login.password):
+            # Nothing is hashed, so it waits for no turn.
+            if not credentials.is_active:
+                return Login(Status.USER_INACTIVE)
+            return await self._verified(login, address, credentials)
+        try:
+            return await self._hashed(login, address, credentials)
+        except Crowded:
+            return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
+
+    async def _hashed(self, login: LoginWithPassword, address: str, credentials: Credentials | None) -> Login:
+        is_known = credentials is not None and self._limits.knows(login.username, address, self._clock())
+        owner = f"user {credentials.user_id}" if credentials is not None and is_known else place_of(address)
+        async with self._passwords.turns.of(owner, is_known=is_known):
             # Check again: concurrent attempts may have failed meanwhile.
             if self._is_refused(login.username, address):
                 return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)

@@ -17,6 +17,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 from argon2.low_level import Type
 
+from headrace_gateway.access.turns import Turns
 from headrace_gateway.access.verified_passwords import VerifiedPasswords
 
 _log = logging.getLogger(__name__)
@@ -32,10 +33,10 @@ class Passwords:
     """Thread pool for password hashing.
 
     Each hash takes tens of milliseconds of a core and 19 MiB, so the number of threads bounds the resources that logins
-    use. The number of waiting requests is bounded by the number of connections, each of which waits for one.
+    use.
 
     Attributes:
-        turns: Semaphore with one permit per thread. Take a permit to do a check right before a password is verified.
+        turns: One turn for each thread. Take one to hash or verify a password, and for checks right before that.
     """
 
     def __init__(self, threads: int, *, remembered_seconds: float = 0.0) -> None:
@@ -55,7 +56,7 @@ class Passwords:
             type=Type.ID,
         )
         self._threads = ThreadPoolExecutor(threads, "passwords")
-        self.turns = asyncio.Semaphore(threads)
+        self.turns = Turns(threads)
         # A hash that belongs to no password.
         self._placeholder_hash = (
             f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p={_LANES}"
@@ -67,6 +68,10 @@ class Passwords:
         password_hash = await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
         self._remembered.remember(password_hash, password)
         return password_hash
+
+    def remembers(self, password_hash: str, password: bytes) -> bool:
+        """Return whether the password is known to belong to a hash, so that ``verify`` computes nothing."""
+        return self._remembered.knows(password_hash, password)
 
     async def verify(self, password_hash: str, password: bytes) -> bool:
         """Return whether a hash belongs to this password."""
