@@ -33,11 +33,12 @@ class User:
         self.name, self.password = username, password
         self.token = self.login()
 
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, bytes]:
+    def ask(self, method: str, path: str, body: object = None, *, source: str = "") -> tuple[int, bytes]:
         """Send one request over a connection of its own; return status and body."""
-        with closing(http.client.HTTPConnection(self._server.host, _port(self._server), 20)) as connection:
+        address = self._server.host, _port(self._server)
+        with closing(http.client.HTTPConnection(*address, 20, source_address=(source, 0))) as connection:
             encoded = json.dumps(body).encode() if body is not None else None
-            connection.request(method, path, encoded, JSON | self.headers | headers)
+            connection.request(method, path, encoded, JSON | self.headers)
             response = connection.getresponse()
             return response.status, response.read()
 
@@ -83,7 +84,7 @@ def users(server: ServerProcess) -> Iterator[tuple[User, User]]:
             root.send("shop", "orders", 0, *[bytes(MEGABYTE)] * 5)
         root.create_topic("other", "t")
         root.send("other", "t", 0, b"x")
-        rights = frames.permissions(["poll_messages"])
+        rights = frames.permissions(["poll_messages", "read_topics"])
         root.ok(Code.CREATE_USER, frames.create_user("hostile", "password", rights))
     yield User(server, "hostile", "password"), User(server, USERNAME, PASSWORD)
 
@@ -169,3 +170,72 @@ def test_answers_that_are_not_read(start_server: StartServer, show: list[str]) -
         # Who does not read is disconnected; a refusal fits into the buffers and needs no reader.
         eventually("a reader's end", lambda: any(map(is_closed, unread)), timeout_seconds=60)
         eventually("his memory to be given back", lambda: hostile.ask("GET", LARGE)[0] == 200, timeout_seconds=60)
+
+
+def statuses(connections: list[socket.socket]) -> list[int]:
+    """Return the statuses of the answers that have begun, and 0 for requests that wait."""
+    found = []
+    for connection in connections:
+        connection.settimeout(0.2)
+        try:
+            found.append(int(connection.recv(12)[9:]))
+        except TimeoutError:
+            found.append(0)
+    return found
+
+
+def test_waits(start_server: StartServer, show: list[str]) -> None:
+    """Regression: event streams of one user took all waits, and every other wait was refused with 429."""
+    server = start_server({"HTTP_MAX_WAITS": "20"})
+    with users(server) as (hostile, other), ExitStack() as stack:
+        paths = [
+            "/streams/shop/topics/orders/events?partition_id=0&kind=end",
+            "/streams/shop/topics/orders/messages?partition_id=0&kind=offset&value=99&wait_ms=60000",
+        ] * 20
+        held = [stack.enter_context(closing(hostile.asked(path))) for path in paths]
+        found = statuses(held)
+        assert found.count(429) == 30, "one user has half"
+        assert found.count(200) + found.count(0) == 10
+        with unharmed(other, show):
+            status, body = hostile.ask("GET", paths[1])
+            assert (status, json.loads(body)["code"]) == (429, "too_many_requests")
+
+
+def test_members(start_server: StartServer, show: list[str]) -> None:
+    """Regression: members of one user took all places, and nobody else could join any group."""
+    server = start_server({"HTTP_CONSUMER_GROUP_MAX_MEMBERS": "8"})
+    with users(server) as (hostile, other):
+        assert other.ask("POST", "/streams/shop/topics/orders/consumer-groups", {"name": "g"})[0] == 201
+        assert other.ask("POST", "/streams/other/topics/t/consumer-groups", {"name": "g"})[0] == 201
+        with unharmed(other, show):
+            path = "/streams/shop/topics/orders/consumer-groups/g/members"
+            found = [hostile.ask("POST", path)[0] for _ in range(20)]
+            assert found == [201] * 4 + [429] * 16
+            status, body = other.ask("POST", "/streams/other/topics/t/consumer-groups/g/members")
+            assert status == 201, body
+
+
+def test_newcomers_with_made_up_names(start_server: StartServer, show: list[str]) -> None:
+    """Regression: a login whose password was remembered took 5 s behind 60 callers with made-up names."""
+    server = start_server()
+    with users(server) as (_, other):
+        over = threading.Event()
+
+        def guess(number: int) -> None:
+            made_up = {"username": f"made-up-{number}", "password": "password"}
+            while not over.is_set():
+                guessing.ask("POST", "/users/login", made_up, source=f"127.0.1.{number + 1}")
+
+        guessing = User(server, USERNAME, PASSWORD)
+        guessing.token = ""
+        threads = [threading.Thread(target=guess, args=(number,)) for number in range(60)]
+        for thread in threads:
+            thread.start()
+        try:
+            with unharmed(other, show):
+                for _ in range(50):
+                    assert other.ask("GET", "/ping")[0] == 200
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()

@@ -519,7 +519,7 @@ def test_watching(root: GrpcCaller, topic: Topic) -> None:
 
 def test_calls_that_last_are_limited(start_server: StartServer) -> None:
     """Excess calls are refused, and ended calls make room."""
-    server = start_server({"GRPC_MAX_STREAMS": "2"})
+    server = start_server({"GRPC_MAX_STREAMS": "4"})
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", "t", 1)
         token = access_token(connection)

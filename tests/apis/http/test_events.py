@@ -164,7 +164,7 @@ async def test_what_ends_ends_the_events(root: Api, end: str) -> None:
 
 
 async def test_those_who_wait_are_counted_and_end_with_the_server(start_server: StartServer, reach: Reach) -> None:
-    server = start_server({"HTTP_MAX_WAITS": "2"})
+    server = start_server({"HTTP_MAX_WAITS": "4"})
     root = await reach(server).login()
     topic = await root.create_topic("counted")
     waiting = asyncio.ensure_future(root("GET", f"{topic}/messages?wait_ms=60000"))

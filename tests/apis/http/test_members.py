@@ -67,7 +67,7 @@ async def test_a_membership_is_a_secret_of_its_user(root: Api) -> None:
 
 @pytest.mark.long
 async def test_silent_members_leave(start_server: StartServer, reach: Reach) -> None:
-    server = start_server({"HTTP_CONSUMER_GROUP_MEMBER_TIMEOUT": "10 s", "HTTP_CONSUMER_GROUP_MAX_MEMBERS": "2"})
+    server = start_server({"HTTP_CONSUMER_GROUP_MEMBER_TIMEOUT": "10 s", "HTTP_CONSUMER_GROUP_MAX_MEMBERS": "4"})
     root = await reach(server).login()
     topic = await root.create_topic("silence", partitions=2)
     group = f"{topic}/consumer-groups/g"

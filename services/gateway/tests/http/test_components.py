@@ -138,7 +138,7 @@ async def test_keys_are_forgotten_in_time(clock, append):
 
 
 async def test_the_oldest_keys_are_forgotten_first(clock, append):
-    keys = IdempotencyKeys(count_max=3, ttl_seconds=60, now=clock)
+    keys = IdempotencyKeys(count_max=6, ttl_seconds=60, now=clock)
     for number in range(4):
         await keys.once((0, "", str(number)), b"x", append)
     assert [await keys.once((0, "", str(number)), b"x", append) for number in (3, 2, 1)] == [True] * 3
@@ -176,6 +176,24 @@ async def test_the_second_takes_the_place_of_a_first_that_fails(clock, append):
     assert not await second
     assert await keys.once(KEY, b"x", append)
     assert append.count == 1
+
+
+async def test_a_user_with_many_keys_pushes_out_only_his_own(clock, append):
+    """Regression: with 201 keys of one user the server forgot another user's, and appended a repeated batch again."""
+    keys = IdempotencyKeys(count_max=8, ttl_seconds=60, now=clock)
+    for user in (1, 2):
+        await keys.once((user, "", "kept"), b"x", append)
+    for number in range(20):
+        await keys.once((3, "", str(number)), b"x", append)
+    assert [await keys.once((user, "", "kept"), b"x", append) for user in (1, 2)] == [True, True]
+    repeated = [await keys.once((3, "", str(number)), b"x", append) for number in (19, 18, 17, 16, 15)]
+    assert repeated == [True, True, True, True, False], "one user has half"
+    for user in range(10, 30):
+        await keys.once((user, "", "one"), b"x", append)
+    assert keys.count == 8
+    clock.seconds += 61
+    await keys.once((1, "", "new"), b"x", append)
+    assert keys.count <= 8
 
 
 async def test_keys_can_be_turned_off(clock, append):
@@ -240,9 +258,13 @@ async def test_silent_members_end_with_their_sessions(members, sessions, clock):
 
 async def test_members_are_counted(members, sessions):
     await members.join(7, "g", JOIN)
-    await members.join(8, "g", JOIN)
+    with pytest.raises(Limited):
+        await members.join(7, "another", JOIN)
+    name = await members.join(8, "g", JOIN)
     with pytest.raises(Limited):
         await members.join(9, "g", JOIN)
+    await members.leave(8, "g", name, JOIN)
+    await members.join(9, "g", JOIN)
     members.close()
     assert all(session.is_closed for session in sessions.opened)
     sessions.status = Status.UNAUTHORIZED

@@ -20,6 +20,7 @@ from grpc import aio
 from headrace_chassis.grpc.status import Refused
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls
 from headrace_gateway.access.proxies import HEADER, Proxies
+from headrace_gateway.access.shares import Shares
 from headrace_gateway.access.tokens import Bearer
 from headrace_gateway.grpc.authentication import Bearers, Identity
 from headrace_gateway.grpc.errors import refuse
@@ -114,7 +115,7 @@ class Calls:
             unauthenticated: Serves calls without a token, within limits.
             proxies: Trusted proxies, which forward the address of their clients.
             request_bytes_max: Maximum size of one request, enforced by the gRPC library.
-            count_max: Maximum number of concurrent calls of users.
+            count_max: Maximum number of concurrent calls of users; one user has at most half of them.
         """
         self._sessions = sessions
         self._bearers = bearers
@@ -122,8 +123,7 @@ class Calls:
         self._request_bytes_max = request_bytes_max
         self._unauthenticated = unauthenticated
         self._proxies = proxies
-        self._count_max = count_max
-        self._count = 0
+        self._places = Shares(count_max)
 
     def handler_of(
         self, service: ServiceDescriptor, methods: object, public: Collection[str] = ()
@@ -153,7 +153,7 @@ class Calls:
             try:
                 caller = await self._caller(context, source)
                 user_id = caller.user_id
-                async with caller.held, self._counted():
+                async with caller.held, self._counted(user_id):
                     if method.client_streaming:
                         requests = self._each(request, encoded, caller)
                         async with _looked_after(caller), aclosing(requests):
@@ -180,14 +180,13 @@ class Calls:
         return serve
 
     @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[None]:
-        if self._count >= self._count_max:
+    async def _counted(self, user_id: int) -> AsyncIterator[None]:
+        if not self._places.take(user_id):
             raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
-        self._count += 1
         try:
             yield
         finally:
-            self._count -= 1
+            self._places.give_back(user_id)
 
     def _for_unauthenticated(
         self, method: MethodDescriptor, implementation: Callable[[Any, str], Awaitable[Message]]

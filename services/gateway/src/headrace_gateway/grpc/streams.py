@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headrace_chassis.grpc.status import Refused
+from headrace_gateway.access.shares import Shares
 from headrace_node.connections.sessions import LastingSessions, Sessions
 from headrace_proto.errors import Status
 
@@ -17,22 +18,20 @@ class Streams(LastingSessions):
 
     def __init__(self, sessions: Sessions, *, count_max: int) -> None:
         super().__init__(sessions)
-        self._count_max = count_max
-        self._count = 0
+        self._places = Shares(count_max)
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Take a slot for the duration of an ``async with`` block.
+    async def place(self, user_id: int) -> AsyncIterator[None]:
+        """Take a slot of a user for the duration of an ``async with`` block.
 
         Raises:
-            Refused: No slot is free.
+            Refused: No slot is free, or the user has half of them.
         """
-        if self._count >= self._count_max:
+        if not self._places.take(user_id):
             raise Refused(
                 Status.TOO_MANY_WAITS, "too many streaming calls are in progress", retry_after_seconds=_RETRY_SECONDS
             )
-        self._count += 1
         try:
             yield
         finally:
-            self._count -= 1
+            self._places.give_back(user_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace_gateway.access.shares import share_of
 from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.connections.identities import Identities
@@ -27,7 +28,7 @@ class Services:
         self.clock = clock
         self.topics = Topics(sessions, interval_seconds=config.partitions_interval.seconds)
         self._reads = Reads(sessions, Cache(config.cache_size.bytes), batch_bytes=config.batch_size.bytes)
-        self._by_user = Counted(config.max_connections_per_user)
+        self._by_user = Counted(min(config.max_connections_per_user, share_of(config.max_connections)))
         self._watches: dict[int, Watch] = {}
 
     def joined(self, user_id: int) -> Watch | None:

@@ -36,7 +36,7 @@ class Messages:
     async def produce_stream(
         self, requests: AsyncIterator[v1.ProduceRequest], caller: Caller
     ) -> AsyncIterator[v1.ProduceResponse]:
-        async with self._streams.place(), self._streams.session(caller.user_id) as session:
+        async with self._streams.place(caller.user_id), self._streams.session(caller.user_id) as session:
             in_flight: asyncio.Queue[Exception | None] = asyncio.Queue(_IN_FLIGHT_MAX)
             sending = asyncio.create_task(_send_all(requests, session, in_flight), name="grpc-produce")
             try:

@@ -35,7 +35,7 @@ class Subscriptions:
         self, requests: AsyncIterator[v1.ConsumeRequest], caller: Caller
     ) -> AsyncIterator[v1.ConsumeResponse]:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._streams.place())
+            await stack.enter_async_context(self._streams.place(caller.user_id))
             subscribe = await _first(requests)
             conversation = Conversation(subscribe.credit)
             subscription = Subscription(
@@ -74,7 +74,7 @@ class Subscriptions:
         watched_count = sum(len(partitions) for _, _, partitions in topics)
         if watched_count == 0:
             raise Refused(Status.INVALID_COMMAND, "topics: give at least one topic to watch")
-        async with self._streams.place(), self._streams.session(caller.user_id) as session:
+        async with self._streams.place(caller.user_id), self._streams.session(caller.user_id) as session:
             await watching.begin(session, topics)
             async with aclosing(watching.states(session, caller)) as states:
                 async for notified in states:

@@ -27,7 +27,7 @@ async def get_logs(call: Call[LogsQuery, Nothing]) -> LogsAnswer:
     def has_some() -> bool:
         return bool(logs.after(after, count=1, level=level))
 
-    await call.services.waits.until(call.request, has_some, query.wait_ms / 1000)
+    await call.services.waits.until(call.request, call.user_id, has_some, query.wait_ms / 1000)
     oldest, last = logs.oldest, logs.last
     records = logs.after(after, count=query.count, level=level)
     return LogsAnswer(

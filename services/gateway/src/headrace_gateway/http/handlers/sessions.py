@@ -32,7 +32,8 @@ async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
     login = LoginWithPassword(username=username, password=call.body.password.encode())
     made = await logins.with_password(login, address)
     if made.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
-        raise Limited(logins.retry_after_seconds(username, address), status=made.status)
+        # It is 0 if too many others wait.
+        raise Limited(max(1.0, logins.retry_after_seconds(username, address)), status=made.status)
     return _identity(made.user_id, _issued(call, made))
 
 

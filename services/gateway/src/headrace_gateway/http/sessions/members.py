@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from headrace_gateway.access.shares import Shares
 from headrace_gateway.http.call import ask
 from headrace_gateway.json_api.errors import Limited, Refused
 from headrace_node.connections.sessions import Session, Sessions
@@ -39,10 +40,9 @@ class Members:
     def __init__(self, sessions: Sessions, *, timeout_seconds: float, count_max: int, now: Seconds) -> None:
         self._sessions = sessions
         self._timeout_seconds = timeout_seconds
-        self._count_max = count_max
+        self._places = Shares(count_max)
         self._now = now
         self._members: dict[str, _Member] = {}
-        self._joining = 0
 
     @property
     def count(self) -> int:
@@ -58,12 +58,11 @@ class Members:
             encoded: The command.
 
         Raises:
-            Limited: The maximum number of members is reached.
+            Limited: The maximum number of members is reached, of which one user has at most half.
             Refused: The command was refused.
         """
-        if len(self._members) + self._joining >= self._count_max:
+        if not self._places.take(user_id):
             raise Limited(_RETRY_SECONDS)
-        self._joining += 1
         try:
             session = await self._sessions.open(user_id)
             try:
@@ -71,8 +70,9 @@ class Members:
             except BaseException:
                 session.close()
                 raise
-        finally:
-            self._joining -= 1
+        except BaseException:
+            self._places.give_back(user_id)
+            raise
         name = secrets.token_urlsafe(_NAME_BYTES)
         self._members[name] = _Member(user_id, group, session, self._now())
         return name
@@ -131,4 +131,5 @@ class Members:
     def _end(self, name: str) -> None:
         member = self._members.pop(name, None)
         if member is not None:
+            self._places.give_back(member.user_id)
             member.session.close()

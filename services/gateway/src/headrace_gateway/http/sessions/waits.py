@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from aiohttp import web
 
+from headrace_gateway.access.shares import Shares
 from headrace_gateway.http.call import answered
 from headrace_gateway.json_api.errors import Limited
 from headrace_node.connections.sessions import Admit, Session, Sessions
@@ -26,12 +27,11 @@ class Over(Exception):
 
 
 class Waits:
-    """A limited number of sessions for waiting requests."""
+    """A limited number of waiting requests; one user has at most half of them."""
 
     def __init__(self, sessions: Sessions, *, count_max: int) -> None:
         self._sessions = sessions
-        self._count_max = count_max
-        self._count = 0
+        self._places = Shares(count_max)
         self._closing = asyncio.Event()
 
     def close(self) -> None:
@@ -45,20 +45,24 @@ class Waits:
         Raises:
             Limited: The maximum number of waits is reached.
         """
-        if self._count >= self._count_max:
-            raise Limited(_RETRY_SECONDS)
-        self._count += 1
-        try:
+        with self._place(user_id):
             session = await self._sessions.open(user_id)
             try:
                 yield session
             finally:
                 session.close()
-        finally:
-            self._count -= 1
 
-    async def until(self, request: web.Request, has_happened: Callable[[], bool], seconds: float) -> None:
-        """Wait for a local condition, up to a timeout.
+    @contextmanager
+    def _place(self, user_id: int) -> Iterator[None]:
+        if not self._places.take(user_id):
+            raise Limited(_RETRY_SECONDS)
+        try:
+            yield
+        finally:
+            self._places.give_back(user_id)
+
+    async def until(self, request: web.Request, user_id: int, has_happened: Callable[[], bool], seconds: float) -> None:
+        """Wait for a local condition on behalf of a user, up to a timeout.
 
         Raises:
             Limited: The maximum number of waits is reached.
@@ -67,18 +71,13 @@ class Waits:
         """
         if has_happened() or seconds <= 0:
             return
-        if self._count >= self._count_max:
-            raise Limited(_RETRY_SECONDS)
-        self._count += 1
-        try:
+        with self._place(user_id):
             deadline = asyncio.get_running_loop().time() + seconds
             while not has_happened() and asyncio.get_running_loop().time() < deadline:
                 if self._closing.is_set() or has_gone(request):
                     raise Over
                 _verify(request)
                 await asyncio.sleep(_LOOK_SECONDS / 2)
-        finally:
-            self._count -= 1
 
     async def ask(self, request: web.Request, session: Session, encoded: tuple[int, bytes], admit: Admit) -> bytes:
         """Execute a waiting command; return the payload of its answer.
