@@ -120,6 +120,16 @@ pub enum Notice {
         /// Size of the files in bytes.
         bytes: u64,
     },
+    /// A stage of a committed transaction is damaged: what cannot be read of it is not published.
+    #[error(
+        "{file} is damaged, and its transaction is committed: it is {kept} now, and is not read"
+    )]
+    DamagedStage {
+        /// The file.
+        file: FileName,
+        /// New name of the file.
+        kept: FileName,
+    },
     /// Invalid records of a file were dropped.
     #[error(
         "{records_count} records of {file} are damaged and were dropped: their consumers go on from where they were before, or \

@@ -35,6 +35,8 @@ pub enum FileName {
     ManifestCopy,
     /// Messages staged for a transaction.
     Stage(StageId),
+    /// Stage of a committed transaction that is damaged. The file is never read.
+    DamagedStage(StageId),
     /// Record of the transactions that were published.
     Transactions,
 }
@@ -50,8 +52,10 @@ impl FileName {
             _ => {}
         }
         let (digits, extension) = name.split_once('.')?;
-        if extension == "stage" {
-            return parse_stage(digits).map(Self::Stage);
+        match extension {
+            "stage" => return parse_stage(digits).map(Self::Stage),
+            "stage-damaged" => return parse_stage(digits).map(Self::DamagedStage),
+            _ => {}
         }
         if digits.len() != 20 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
             return None;
@@ -95,6 +99,7 @@ impl fmt::Display for FileName {
             Self::Manifest => formatter.write_str("partition.json"),
             Self::ManifestCopy => formatter.write_str("partition.copy.json"),
             Self::Stage(StageId(stage)) => write!(formatter, "{stage:032x}.stage"),
+            Self::DamagedStage(StageId(stage)) => write!(formatter, "{stage:032x}.stage-damaged"),
             Self::Transactions => formatter.write_str("transactions"),
         }
     }
@@ -276,6 +281,10 @@ mod tests {
             (
                 FileName::Stage(StageId(0xab << 64 | 1)),
                 "00000000000000ab0000000000000001.stage",
+            ),
+            (
+                FileName::DamagedStage(StageId(0xab << 64 | 1)),
+                "00000000000000ab0000000000000001.stage-damaged",
             ),
             (FileName::Transactions, "transactions"),
         ] {

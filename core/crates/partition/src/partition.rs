@@ -201,7 +201,7 @@ impl Partition {
         if !was_open {
             self.stages.restart_loading();
         }
-        self.stages.purge();
+        self.stages.purge(&mut out.storage);
         self.offsets.reset(was_open && self.waiting.is_none());
         self.offsets.set_tag(self.offsets_tag());
         self.log.defer_wipe(!self.offsets.is_drained());

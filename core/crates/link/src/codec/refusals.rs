@@ -130,9 +130,13 @@ fn write_file(out: &mut Vec<u8>, file: FileName) {
         FileName::Offsets => (3, 0),
         FileName::Manifest => (4, 0),
         FileName::Transactions => (5, 0),
-        FileName::ManifestCopy => (9, 0),
+        FileName::ManifestCopy => (10, 0),
         FileName::Stage(stage) => {
             out.u8(6);
+            return out.u128(stage.0);
+        }
+        FileName::DamagedStage(stage) => {
+            out.u8(9);
             return out.u128(stage.0);
         }
         FileName::Cut(offset, number) => {
@@ -226,6 +230,9 @@ fn read_file(reader: &mut Reader<'_>) -> Result<FileName, Malformed> {
     if kind == 6 {
         return Ok(FileName::Stage(StageId(reader.u128()?)));
     }
+    if kind == 9 {
+        return Ok(FileName::DamagedStage(StageId(reader.u128()?)));
+    }
     if kind == 7 {
         return Ok(FileName::Cut(reader.offset()?, reader.u32()?));
     }
@@ -238,8 +245,8 @@ fn read_file(reader: &mut Reader<'_>) -> Result<FileName, Malformed> {
         (3, 0) => Ok(FileName::Offsets),
         (4, 0) => Ok(FileName::Manifest),
         (5, 0) => Ok(FileName::Transactions),
-        (9, 0) => Ok(FileName::ManifestCopy),
-        (3..=5 | 9, _) => Err(Malformed::ReservedNotZero),
+        (10, 0) => Ok(FileName::ManifestCopy),
+        (3..=5 | 10, _) => Err(Malformed::ReservedNotZero),
         (kind, _) => Err(Malformed::UnknownCode(kind)),
     }
 }

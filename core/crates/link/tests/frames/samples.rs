@@ -364,6 +364,7 @@ fn file() -> impl Strategy<Value = FileName> {
         Just(FileName::Manifest),
         Just(FileName::ManifestCopy),
         any::<u128>().prop_map(|stage| FileName::Stage(StageId(stage))),
+        any::<u128>().prop_map(|stage| FileName::DamagedStage(StageId(stage))),
         Just(FileName::Transactions),
     ]
 }

@@ -50,7 +50,10 @@ impl Log {
         let is_of_a_log = |(file, _): &(FileName, u64)| {
             !matches!(
                 file,
-                FileName::Offsets | FileName::Stage(_) | FileName::Transactions
+                FileName::Offsets
+                    | FileName::Stage(_)
+                    | FileName::DamagedStage(_)
+                    | FileName::Transactions
             )
         };
         if !recovery.files.iter().any(is_of_a_log) {
@@ -63,7 +66,8 @@ impl Log {
     /// Hand over the transaction files. They identify their partition themselves and outlive a purge.
     fn hand_over_transaction_files(&mut self) {
         let is_theirs = |(file, _): &mut (FileName, u64)| {
-            matches!(file, FileName::Stage(_) | FileName::Transactions)
+            use FileName::{DamagedStage, Stage, Transactions};
+            matches!(file, Stage(_) | DamagedStage(_) | Transactions)
         };
         let files = &mut self.recovery().files;
         let theirs = files.extract_if(.., is_theirs).collect();

@@ -270,10 +270,13 @@ impl Partition {
     fn skip_unreadable_stage(&mut self) {
         if let Some(Current {
             step: Step::Appending(cursor),
+            stages,
             stages_missing,
+            damaged,
             ..
         }) = &mut self.stages.publishing.current
         {
+            damaged.extend(stages.get(cursor.index));
             cursor.next_stage();
             *stages_missing += 1;
         }

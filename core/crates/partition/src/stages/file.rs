@@ -147,10 +147,24 @@ impl Footer {
             length: u64_at(bytes, 16),
             chunks: u32_at(bytes, 24),
         };
-        let is_whole = footer_checksum(&bytes[..FOOTER_BYTES - 8], id) == u64_at(bytes, 40);
         let is_ours = u64_at(bytes, 32) == incarnation && footer.length == length;
-        (is_whole && is_ours).then_some(footer)
+        (has_checksum(bytes, id) && is_ours).then_some(footer)
     }
+}
+
+/// Return whether these last bytes of a file, which are no valid footer, may have been one before they were damaged. An
+/// incomplete stage ends with messages or zeros.
+pub(super) fn resembles_footer(bytes: &[u8], incarnation: u64, id: StageId, length: u64) -> bool {
+    let Ok(bytes) = <&[u8; FOOTER_BYTES]>::try_from(bytes) else {
+        return true;
+    };
+    let is_foreign = has_checksum(bytes, id) && u64_at(bytes, 32) != incarnation;
+    let has_known_field = u64_at(bytes, 16) == length || u64_at(bytes, 32) == incarnation;
+    has_known_field && !is_foreign
+}
+
+fn has_checksum(footer: &[u8; FOOTER_BYTES], id: StageId) -> bool {
+    footer_checksum(&footer[..FOOTER_BYTES - 8], id) == u64_at(footer, 40)
 }
 
 fn footer_checksum(fields: &[u8], id: StageId) -> u64 {

@@ -62,6 +62,8 @@ pub(crate) struct Stages {
     operations: Operations<Purpose>,
     loading: Loading,
     all: BTreeMap<StageId, Stage>,
+    /// Damaged stages whose files are kept under another name.
+    set_aside: Vec<StageId>,
     /// Total size of the files in bytes.
     bytes: u64,
     /// Size of the messages queued for writing in bytes.
@@ -88,6 +90,7 @@ enum Purpose {
     Uncache(StageId),
     ReadEndAgain(StageId),
     Remove(StageId),
+    SetAside(StageId),
     StoreRecord,
     ReadBlocks(BlockRead),
     /// The outcome makes no difference.
@@ -129,6 +132,7 @@ impl Stages {
             operations: Operations::new(ID_BIT),
             loading: Loading::NotStarted,
             all: BTreeMap::new(),
+            set_aside: Vec::new(),
             bytes: 0,
             queued_bytes: 0,
             ready_to_advance: Vec::new(),
@@ -202,6 +206,7 @@ impl Stages {
             Purpose::ReadEndAgain(stage) => self.end_read_again(stage, result),
             // A file that could not be removed is found again at the next start.
             Purpose::Remove(stage) => drop(self.all.remove(&stage)),
+            Purpose::SetAside(stage) => self.was_set_aside(stage, result.map(drop), out),
             Purpose::Disowned => {}
         }
         CompletionEffect::Nothing

@@ -51,6 +51,8 @@ pub(super) struct Current {
     base: Offset,
     messages: u64,
     pub(super) stages_missing: u32,
+    /// Stages that were not read to their end.
+    pub(super) damaged: Vec<StageId>,
     pub(super) step: Step,
 }
 
@@ -144,7 +146,10 @@ impl Publishing {
 
 impl Stages {
     /// Void all publications in progress and pending ones after a purge.
-    pub(crate) fn purge(&mut self) {
+    pub(crate) fn purge(&mut self, out: &mut Vec<StorageRequest>) {
+        for stage in core::mem::take(&mut self.set_aside) {
+            self.remove(FileName::DamagedStage(stage), Purpose::Disowned, out);
+        }
         let publishing = &mut self.publishing;
         let is_under_way = publishing.current.is_some() || !publishing.is_stored();
         if let Some(current) = publishing.current.take() {
@@ -294,8 +299,14 @@ impl Partition {
             base: if is_begun { intent.base } else { end },
             messages: if is_begun { intent.messages } else { messages },
             stages_missing,
+            damaged: Vec::new(),
             step,
         };
+        for id in &intent.stages {
+            if !current.stages.contains(id) {
+                self.stages.drop_damaged(*id);
+            }
+        }
         if !is_begun {
             self.store_intent(&current);
         }
@@ -336,6 +347,7 @@ impl Partition {
             base: self.log.next_offset(),
             messages,
             stages_missing,
+            damaged: Vec::new(),
             step: if messages == 0 {
                 Step::Marking
             } else {
@@ -348,9 +360,8 @@ impl Partition {
             self.store_intent(&current);
         }
         for id in ids {
-            // Drop partial stages, which were never complete.
             if !current.stages.contains(&id) {
-                self.stages.drop_stage(id);
+                self.stages.drop_damaged(id);
             }
         }
         self.stages.publishing.current = Some(current);
@@ -402,7 +413,11 @@ impl Partition {
             return;
         };
         for stage in &current.stages {
-            self.stages.drop_stage(*stage);
+            if current.damaged.contains(stage) {
+                self.stages.drop_damaged(*stage);
+            } else {
+                self.stages.drop_stage(*stage);
+            }
         }
         out.published.push(Published {
             number: current.number,

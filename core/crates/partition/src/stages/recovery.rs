@@ -8,7 +8,7 @@ use headrace_log::storage::{
 };
 use headrace_model::StageId;
 
-use super::file::{FOOTER_BYTES, Footer, HEADER_BYTES};
+use super::file::{FOOTER_BYTES, Footer, HEADER_BYTES, resembles_footer};
 use super::record::{NoRecord, RECORD_BYTES_MAX, Record};
 use super::writing::Stage;
 use super::{CompletionEffect, Purpose, Stages};
@@ -65,6 +65,7 @@ impl Stages {
         }
         self.operations.replace_purposes(|| Purpose::Disowned);
         self.all.clear();
+        self.set_aside.clear();
         self.ready_to_advance.clear();
         self.bytes = 0;
         self.publishing.ignores_damage = true;
@@ -75,13 +76,17 @@ impl Stages {
         let (purpose, position, wanted) = match file {
             FileName::Stage(stage) => {
                 if length < (HEADER_BYTES + FOOTER_BYTES) as u64 {
-                    return self.remove(stage, out);
+                    return self.no_footer((stage, length), false, out);
                 }
                 let position = length - FOOTER_BYTES as u64;
                 let purpose = Purpose::ReadEnd { stage, length };
                 (purpose, position, FOOTER_BYTES as u64)
             }
             FileName::Transactions => (Purpose::ReadRecord, 0, length.min(RECORD_BYTES_MAX)),
+            FileName::DamagedStage(stage) if self.publishing.ignores_damage => {
+                return self.remove(file, Purpose::Remove(stage), out);
+            }
+            FileName::DamagedStage(stage) => return self.set_aside.push(stage),
             _ => return,
         };
         let operation = StorageOperation::Read {
@@ -99,13 +104,31 @@ impl Stages {
         }
     }
 
-    /// Remove an incomplete stage, which was never acknowledged as complete.
-    fn remove(&mut self, stage: StageId, out: &mut Vec<StorageRequest>) {
-        let operation = StorageOperation::Remove {
-            file: FileName::Stage(stage),
-        };
-        self.operations
-            .start_repeated(Purpose::Remove(stage), operation, out);
+    pub(super) fn remove(
+        &mut self,
+        file: FileName,
+        purpose: Purpose,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let operation = StorageOperation::Remove { file };
+        self.operations.start_repeated(purpose, operation, out);
+    }
+
+    /// Remove a stage without a valid footer: it is incomplete and was never acknowledged as complete. But a complete
+    /// one may have been damaged, and its transaction may be committed, perhaps by a catalog that is still to come:
+    /// such a stage stays until its publication, or until it is aborted or expires.
+    fn no_footer(
+        &mut self,
+        (id, length): (StageId, u64),
+        was_complete: bool,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        if was_complete || self.publishing.is_stage_pending(id) {
+            self.bytes += length;
+            self.all.insert(id, Stage::unreadable(length));
+        } else {
+            self.remove(FileName::Stage(id), Purpose::Remove(id), out);
+        }
     }
 
     pub(super) fn end_read(
@@ -115,13 +138,17 @@ impl Stages {
         out: &mut Vec<StorageRequest>,
     ) -> CompletionEffect {
         self.set_under_way(false);
-        let footer = match result {
-            Ok(StorageOutcome::Read(bytes)) => Footer::decode(&bytes, self.incarnation, id, length),
-            Ok(_) => None,
+        let incarnation = self.incarnation;
+        let (footer, was_complete) = match result {
+            Ok(StorageOutcome::Read(bytes)) => (
+                Footer::decode(&bytes, incarnation, id, length),
+                resembles_footer(&bytes, incarnation, id, length),
+            ),
+            Ok(_) => (None, true),
             Err(error) if error.kind == StorageErrorKind::Missing => {
                 return CompletionEffect::Nothing;
             }
-            Err(error) if error.kind == StorageErrorKind::Damaged => None,
+            Err(error) if error.kind == StorageErrorKind::Damaged => (None, true),
             Err(error) => {
                 return CompletionEffect::NotLoaded(FileName::Stage(id), error);
             }
@@ -131,7 +158,7 @@ impl Stages {
                 self.bytes += footer.length;
                 self.all.insert(id, Stage::found(footer));
             }
-            None => self.remove(id, out),
+            None => self.no_footer((id, length), was_complete, out),
         }
         CompletionEffect::Nothing
     }

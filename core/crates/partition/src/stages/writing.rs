@@ -4,11 +4,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
-use headrace_log::Batch;
 use headrace_log::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
     WRITE_BYTES_MAX,
 };
+use headrace_log::{Batch, Notice};
 use headrace_model::limits::WRITE_SLICES_MAX;
 use headrace_model::{StageId, Timestamp};
 
@@ -24,7 +24,7 @@ pub(super) struct Stage {
     /// True while an operation that changes or syncs the file is under way.
     is_busy: bool,
     is_complete: bool,
-    is_dropped: bool,
+    fate: Fate,
     chunks: u32,
     pub(super) messages: u64,
     bytes: u64,
@@ -33,6 +33,16 @@ pub(super) struct Stage {
     written: u64,
     queue: VecDeque<Slice>,
     waiting: Vec<Waiting>,
+}
+
+/// Fate of a stage and its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    /// The file is removed.
+    Dropped,
+    /// The file is kept under another name.
+    SetAside,
 }
 
 /// State of the file.
@@ -54,6 +64,8 @@ enum State {
     /// Found, but the footer is perhaps not on the device. An earlier process may have acknowledged the stage, and its
     /// transaction may be committed: whatever can be read of it is published.
     Unconfirmed(StorageError),
+    /// Found without a valid footer; it may have been complete before it was damaged.
+    Unreadable,
 }
 
 /// Request that waits until a position is written or the stage is sealed.
@@ -86,7 +98,7 @@ impl Stage {
             state: State::Missing,
             is_busy: false,
             is_complete: false,
-            is_dropped: false,
+            fate: Fate::Stays,
             chunks: 0,
             messages: 0,
             bytes: 0,
@@ -102,7 +114,7 @@ impl Stage {
             state: State::Found,
             is_busy: false,
             is_complete: true,
-            is_dropped: false,
+            fate: Fate::Stays,
             chunks: footer.chunks,
             messages: footer.messages,
             bytes: footer.bytes,
@@ -113,13 +125,28 @@ impl Stage {
         }
     }
 
+    /// Stage of which only the length of the file is known.
+    pub(super) fn unreadable(length: u64) -> Self {
+        Self {
+            state: State::Unreadable,
+            ..Self::found(Footer {
+                messages: 0,
+                bytes: 0,
+                length,
+                chunks: 0,
+            })
+        }
+    }
+
     /// Return whether the stage is complete, so that it can be published.
     pub(super) fn is_whole(&self) -> bool {
         let is_complete = match self.state {
             State::Sealed | State::Found | State::Uncached | State::Unconfirmed(_) => true,
-            State::Missing | State::Growing | State::Synced | State::Ended => false,
+            State::Missing | State::Growing | State::Synced | State::Ended | State::Unreadable => {
+                false
+            }
         };
-        is_complete && !self.is_dropped
+        is_complete && self.fate == Fate::Stays
     }
 
     fn queued_bytes(&self) -> u64 {
@@ -174,7 +201,7 @@ impl Stages {
                 let stage = self
                     .all
                     .get_mut(&id)
-                    .filter(|stage| !stage.is_dropped)
+                    .filter(|stage| stage.fate == Fate::Stays && stage.state != State::Unreadable)
                     .ok_or(PartitionError::StageNotFound)?;
                 let is_last = stage.is_complete && chunk.number + 1 == stage.chunks;
                 if chunk.number < stage.chunks && chunk.is_last == is_last {
@@ -277,14 +304,14 @@ impl Stages {
                 let is_done = match waiting.until {
                     Until::Written(position) => stage.written >= position,
                     Until::Sealed => stage.state == State::Sealed,
-                } && !stage.is_dropped;
+                } && stage.fate == Fate::Stays;
                 if is_done {
                     let response = core::mem::replace(&mut waiting.response, Response::Done);
                     respond(out, waiting.ticket, Ok(response));
-                } else if stage.is_dropped {
+                } else if stage.fate != Fate::Stays {
                     respond(out, waiting.ticket, Err(PartitionError::StageNotFound));
                 }
-                !is_done && !stage.is_dropped
+                !is_done && stage.fate == Fate::Stays
             });
             if let State::Unconfirmed(error) = stage.state {
                 self.refuse(id, error, out);
@@ -301,14 +328,19 @@ impl Stages {
             return;
         }
         let file = FileName::Stage(id);
-        if stage.is_dropped {
+        if stage.fate != Fate::Stays {
             if stage.state == State::Missing {
                 self.all.remove(&id);
             } else {
                 stage.is_busy = true;
-                let operation = StorageOperation::Remove { file };
-                self.operations
-                    .start_repeated(Purpose::Remove(id), operation, out);
+                if stage.fate == Fate::SetAside {
+                    let into = FileName::DamagedStage(id);
+                    let operation = StorageOperation::Rename { file, into };
+                    self.operations
+                        .start_repeated(Purpose::SetAside(id), operation, out);
+                } else {
+                    self.remove(file, Purpose::Remove(id), out);
+                }
             }
             return;
         }
@@ -350,7 +382,8 @@ impl Stages {
             | State::Synced
             | State::Sealed
             | State::Found
-            | State::Unconfirmed(_) => return,
+            | State::Unconfirmed(_)
+            | State::Unreadable => return,
         }
         if let Some(stage) = self.all.get_mut(&id) {
             stage.is_busy = true;
@@ -487,17 +520,49 @@ impl Stages {
 
     /// Drop a stage, if it exists, and remove its file.
     pub(super) fn drop_stage(&mut self, id: StageId) {
+        self.end_stage(id, Fate::Dropped);
+    }
+
+    /// Drop a stage of a committed transaction that cannot be published: its file is kept under another name if it is
+    /// damaged. A partial stage was never complete.
+    pub(super) fn drop_damaged(&mut self, id: StageId) {
+        let is_damaged = |stage: &Stage| stage.is_whole() || stage.state == State::Unreadable;
+        let fate = match self.all.get(&id) {
+            Some(stage) if is_damaged(stage) => Fate::SetAside,
+            _ => Fate::Dropped,
+        };
+        self.end_stage(id, fate);
+    }
+
+    fn end_stage(&mut self, id: StageId, fate: Fate) {
         let Some(stage) = self.all.get_mut(&id) else {
             return;
         };
-        if stage.is_dropped {
+        if stage.fate != Fate::Stays {
             return;
         }
-        stage.is_dropped = true;
+        stage.fate = fate;
         self.bytes -= stage.length;
         self.queued_bytes -= stage.queued_bytes();
         stage.queue.clear();
         self.ready_to_advance.push(id);
+    }
+
+    pub(super) fn was_set_aside(
+        &mut self,
+        id: StageId,
+        result: Result<(), StorageError>,
+        out: &mut Outbox,
+    ) {
+        self.all.remove(&id);
+        // A file that could not be renamed is found again at the next start.
+        if result.is_ok() {
+            self.set_aside.push(id);
+            out.notices.push(Notice::DamagedStage {
+                file: FileName::Stage(id),
+                kept: FileName::DamagedStage(id),
+            });
+        }
     }
 
     /// Drop the given stages that no publication names.

@@ -4,6 +4,7 @@ mod append;
 mod clock;
 mod companion_files;
 mod damage;
+mod damaged_stages;
 mod failures;
 mod footprint;
 mod foreign;
