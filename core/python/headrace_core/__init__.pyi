@@ -367,6 +367,20 @@ def inspect_replica(directory: str, first_op: int = 0, limit: int = 100) -> str:
         ReplicaError: The directory has no replica, or it cannot be read.
     """
 
+def check_partition(directory: str, ids: tuple[int, int, int], catalog: str, repair: bool) -> str:
+    """Check the directory of a partition that no server uses; returns a JSON object, with every damaged place.
+
+    Args:
+        directory: Directory of the partition.
+        ids: Numbers of stream, topic and partition.
+        catalog: Identity of the catalog, as hexadecimal digits; empty if it is not known.
+        repair: Write the manifest, the copy of it and indexes anew where they are wrong.
+
+    Raises:
+        OSError: A file cannot be read, or a repair cannot be written.
+        ValueError: An identifier exceeds its bits, or the catalog is not a number.
+    """
+
 def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -> int:
     """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""
 

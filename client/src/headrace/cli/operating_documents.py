@@ -20,6 +20,37 @@ class NodeDocument(TypedDict):
     """Number of partitions that the node leads."""
 
 
+class FileFinding(TypedDict):
+    """A finding of `fsck` about one place of a file."""
+
+    path: str
+    """Relative to the data directory."""
+    kind: str
+    """`damaged`, `missing` or `foreign`; `torn` and `set_aside` are no problems."""
+    position: int | None
+    """Position of the first byte; None if the place is not known."""
+    bytes: int | None
+    offset: int | None
+    """Offset of the first message affected; None if no messages are."""
+    messages_count: int | None
+    repaired: bool
+    explanation: str
+
+
+class FilesDocument(TypedDict):
+    """The files of a data directory: `fsck`."""
+
+    directory: str
+    partitions_count: int
+    messages_count: int
+    """Number of intact messages."""
+    bytes: int
+    """Number of bytes compared with their checksums."""
+    problems_count: int
+    """Number of findings that are problems and were not repaired."""
+    findings: list[FileFinding]
+
+
 class ReplicaDocument(TypedDict):
     """A replica of the metadata service in `cluster status`. Numbers are None if it did not answer."""
 

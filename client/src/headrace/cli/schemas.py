@@ -58,6 +58,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "audit": Event,
         "bench": operating_documents.BenchDocument,
         "bench-baseline": operating_documents.ComparisonDocument,
+        "fsck": operating_documents.FilesDocument,
         "doctor": list[documents.CheckDocument],
         "stats": documents.StatsDocument,
     }

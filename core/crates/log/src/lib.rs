@@ -19,6 +19,7 @@
 extern crate alloc;
 
 mod batch;
+pub mod check;
 mod config;
 mod entry;
 mod error;

@@ -24,6 +24,9 @@ pub(crate) const MANIFEST_BYTES_MAX: u64 = 2 << 20;
 /// would rewrite all numbers.
 pub(crate) const SEGMENTS_LISTED_MAX: usize = 16 * 1024;
 
+/// Incarnation in a manifest that a repair wrote: the one that the catalog has. A partition's own is never 0.
+pub(crate) const REPAIRED: u64 = 0;
+
 /// Text of a field without a value.
 const NULL: &str = "null";
 
@@ -114,6 +117,11 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// Return whether a repair wrote this manifest, which does not know the incarnation.
+    pub(crate) fn is_repaired(&self) -> bool {
+        self.owner.is_some() && self.generation.incarnation == REPAIRED
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut text = match &self.owner {
             Some(owner) => self.fields(owner),

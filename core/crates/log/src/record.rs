@@ -220,7 +220,7 @@ impl Log {
                 self.manifest_file = ManifestFile::Current;
                 self.record.on_disk = next;
                 self.record.removes_unrecorded = false;
-                self.record.copy_due |= state == ManifestFile::Replacing || self.closing;
+                self.record.copy_due = true;
                 self.retry_now();
             }
             Err(_) if state == ManifestFile::Recording => {

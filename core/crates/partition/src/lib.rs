@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod api;
+pub mod check;
 mod commits;
 mod offsets;
 mod open;

@@ -14,7 +14,7 @@ const REQUESTS_MAX: usize = 256;
 /// Maximum number of bytes in the batches of queued requests.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Seed of the checksums of stored offsets, which distinguishes them from those of index files.
-const OFFSETS_SALT: u64 = u64::MAX;
+pub(crate) const OFFSETS_SALT: u64 = u64::MAX;
 
 /// Queued requests in the order of their arrival.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ mod columns;
 mod edge;
 mod errors;
 mod forked;
+mod fsck;
 mod node;
 mod readable;
 mod records;
@@ -68,6 +69,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<watcher::Watcher>()?;
     module.add_class::<replica::MetadataReplica>()?;
     module.add_function(wrap_pyfunction!(replica::inspect_replica, module)?)?;
+    module.add_function(wrap_pyfunction!(fsck::check_partition, module)?)?;
     records::register(module)?;
     codec::register(module)?;
     columns::register(module)?;

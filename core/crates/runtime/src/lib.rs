@@ -11,6 +11,7 @@ mod connector;
 pub mod cpus;
 pub mod driver;
 mod events;
+pub mod fsck;
 mod host;
 pub mod listener;
 mod mailbox;

@@ -43,7 +43,7 @@ use crate::{
     open_files::HANDLES_MAX,
 };
 
-pub use directory::create_durably;
+pub use directory::{create_durably, replace_file};
 pub use removal::{Removal, finish_removals};
 
 /// Tokens of this module have the highest bit set; the host's own do not.

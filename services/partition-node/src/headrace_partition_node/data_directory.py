@@ -248,6 +248,12 @@ class HighestVersion:
         self._version, self._slot = version, slot
 
 
+def damaged_slots(contents: bytes) -> list[int]:
+    """Return the positions of the damaged records in the contents of the file with the newest version."""
+    positions = range(0, _SLOTS_COUNT * _SLOT_BYTES, _SLOT_BYTES)
+    return [position for position in positions if _decoded(contents[position:][:_SLOT_BYTES]) is None]
+
+
 def _encoded(version: int) -> str:
     text = f"{version:020d}"
     return f"{text} {zlib.crc32(text.encode()):08x}".ljust(_SLOT_BYTES - 1) + "\n"

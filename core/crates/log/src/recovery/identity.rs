@@ -168,6 +168,9 @@ impl Log {
                  it to streams/set-aside"
             ));
         }
+        if manifest.is_repaired() {
+            return Relation::Own;
+        }
         if incarnation > self.generation.incarnation {
             return Relation::Foreign(format!(
                 "the directory belongs to a later partition with this number (incarnation {incarnation}, the catalog \
@@ -184,17 +187,24 @@ impl Log {
     /// Go on with the files of this partition.
     fn adopt(&mut self, mut manifest: Manifest, is_copy: bool, out: &mut Vec<StorageRequest>) {
         self.hand_over_transaction_files();
-        if manifest.generation.purge_epoch < self.generation.purge_epoch {
+        let is_earlier = manifest.generation.purge_epoch < self.generation.purge_epoch;
+        if is_earlier && !manifest.is_repaired() {
             return self.drop_contents(false);
         }
         // A purge may have reached the disk before the settings were updated.
+        let incarnation = self.generation.incarnation;
+        let is_repaired = manifest.is_repaired();
         self.generation = manifest.generation;
+        if is_repaired {
+            self.generation.incarnation = incarnation;
+        }
         if manifest.dropping {
             return self.drop_contents(!is_copy);
         }
         self.epoch = manifest.epoch + 1;
         // A manifest of an earlier format is replaced.
-        let is_current = manifest.segments.is_some() && manifest.owner.is_some() && !is_copy;
+        let is_current =
+            manifest.segments.is_some() && manifest.owner.is_some() && !is_copy && !is_repaired;
         self.manifest_file = if is_current {
             ManifestFile::Current
         } else {

@@ -48,6 +48,8 @@ pub(crate) struct Scan {
     read_bytes: u64,
     /// Damaged messages in the middle.
     pub(crate) damage: Option<Damage>,
+    /// Place behind each damaged region, and that region, if they are collected.
+    pub(crate) regions: Option<Vec<(u64, Damage)>>,
     /// Timestamp of the message that the end of the file truncates, 0 if there is none.
     stopped_timestamp: u64,
     /// Properties of the damaged region that is being passed.
@@ -110,6 +112,7 @@ impl Scan {
             seeking: None,
             read_bytes: READ_BYTES,
             damage: None,
+            regions: None,
             stopped_timestamp: 0,
             hole: ZeroRuns::default(),
         }
@@ -307,6 +310,14 @@ impl Scan {
                     messages_count: 0,
                 });
                 damage.messages_count += offset - self.reached.offset;
+                if let Some(regions) = &mut self.regions {
+                    let region = Damage {
+                        offset: self.reached.offset,
+                        position: self.reached.position,
+                        messages_count: offset - self.reached.offset,
+                    };
+                    regions.push((from + at as u64, region));
+                }
                 self.seeking = None;
                 self.reached = Entry {
                     offset,

@@ -10,6 +10,7 @@
 //! A stage belongs to an incarnation and outlives purges: its transaction may be committed after one.
 
 mod appending;
+pub(crate) mod check;
 mod file;
 mod publishing;
 mod record;

@@ -82,6 +82,12 @@ pub(super) fn replace(directory: &Path, path: &Path, contents: &[u8]) -> io::Res
     sync(directory)
 }
 
+/// Replace the contents of a file atomically.
+pub fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    replace(directory, path, contents)
+}
+
 /// Truncate an open file to this length after its tail was copied to the file `into` and synced. Fails with `ENOSPC`,
 /// without copying, if less than [`SPARE_BYTES`] would stay free: a node on a full disk needs the space that truncating
 /// frees to start at all.

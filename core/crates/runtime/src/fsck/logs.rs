@@ -1,0 +1,182 @@
+//! Logs and their indexes.
+
+use std::{fs::File, io};
+
+use headrace_log::{
+    check::{LogCheck, ManifestReport, SegmentReport, damaged_entries},
+    storage::FileName,
+};
+use headrace_model::Offset;
+
+use super::{Check, FindingKind, read_at};
+use crate::storage::replace_file;
+
+impl Check {
+    /// Check all logs: those that the manifest lists, those that it does not, and the missing ones.
+    pub(super) fn logs(&mut self, manifest: Option<&ManifestReport>) -> io::Result<()> {
+        let bases = self.bases();
+        let listed = manifest.and_then(|manifest| manifest.segments.as_ref());
+        let first = manifest.map_or(Offset(0), |manifest| manifest.first);
+        let entry = |base: Offset| {
+            let listed = listed?.iter().find(|segment| segment.base == base)?;
+            Some(*listed)
+        };
+        let mut known: Vec<Offset> = bases.clone();
+        known.extend(
+            listed
+                .iter()
+                .flat_map(|listed| listed.iter().map(|segment| segment.base)),
+        );
+        known.sort_unstable();
+        known.dedup();
+        for (index, base) in known.iter().enumerate() {
+            let file = FileName::Log(*base);
+            let segment = entry(*base);
+            if *base < first {
+                // The next start removes what is left of it.
+                continue;
+            }
+            if listed.is_some() && segment.is_none() {
+                let what = "the manifest does not list it: it is another partition's";
+                self.find(file, FindingKind::Foreign, what.to_owned());
+                continue;
+            }
+            let synced = manifest.and_then(|manifest| manifest.synced);
+            let follower = known[index + 1..]
+                .iter()
+                .find(|next| entry(**next).is_some() || listed.is_none());
+            let has_bytes = |base: &Offset| {
+                self.files
+                    .get(&FileName::Log(*base))
+                    .is_some_and(|size| *size > 0)
+            };
+            let is_sealed = synced.is_some_and(|(segment, ..)| segment > *base)
+                || known[index + 1..].iter().any(has_bytes);
+            let end = match follower {
+                Some(next) if is_sealed => Some(*next),
+                _ => None,
+            };
+            let floor = match synced {
+                Some((segment, offset, position)) if segment == *base => Some((offset, position)),
+                _ => end.zip(segment.and_then(|segment| segment.size)),
+            };
+            match self.files.get(&file).copied() {
+                Some(size) if size > 0 => self.log(*base, size, (end, floor), segment, manifest)?,
+                _ => {
+                    if let Some((next, bytes)) = floor.or_else(|| end.map(|end| (end, 0)))
+                        && next > *base
+                    {
+                        let finding = self.find(
+                            file,
+                            FindingKind::Missing,
+                            "it is missing or empty".to_owned(),
+                        );
+                        (finding.position, finding.bytes) = (Some(0), Some(bytes));
+                        finding.offset = Some(base.0);
+                        finding.messages_count = Some(next.0 - base.0);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn log(
+        &mut self,
+        base: Offset,
+        size: u64,
+        (end, floor): (Option<Offset>, Option<(Offset, u64)>),
+        segment: Option<SegmentReport>,
+        manifest: Option<&ManifestReport>,
+    ) -> io::Result<()> {
+        let file = FileName::Log(base);
+        let handle = File::open(self.path(file))?;
+        let mut check = LogCheck::new(base, size, end);
+        let mut first = None;
+        while let Some((position, length)) = check.wanted() {
+            let bytes = read_at(&handle, position, length as usize)?;
+            if position == 0 {
+                first = bytes.first_chunk().copied().map(u64::from_le_bytes);
+            }
+            check.feed(&bytes);
+        }
+        self.result.bytes += size;
+        self.result.messages_count += check.next_offset().0 - base.0;
+        let damaged = check.damaged();
+        let recorded = segment.and_then(|segment| segment.first_checksum);
+        let is_first_damaged = damaged.first().is_some_and(|region| region.start == 0);
+        if recorded.is_some() && recorded != first && !is_first_damaged {
+            let what = "it begins with a message of another partition";
+            let finding = self.find(file, FindingKind::Foreign, what.to_owned());
+            finding.position = Some(0);
+        }
+        let synced_end = floor.map_or(0, |(_, position)| position);
+        for region in &damaged {
+            self.result.messages_count -= region
+                .messages_count
+                .unwrap_or(0)
+                .min(self.result.messages_count);
+            let is_torn =
+                end.is_none() && region.messages_count.is_none() && region.start >= synced_end;
+            let (kind, what) = if is_torn {
+                (
+                    FindingKind::Torn,
+                    "the end of an interrupted write: the next start cuts it off",
+                )
+            } else {
+                (FindingKind::Damaged, "messages are damaged")
+            };
+            let finding = self.find(file, kind, what.to_owned());
+            finding.position = Some(region.start);
+            finding.bytes = Some(region.end - region.start);
+            finding.offset = Some(region.offset.0);
+            finding.messages_count = region.messages_count;
+        }
+        if let Some((next, position)) = floor
+            && size < position
+            && damaged
+                .last()
+                .is_none_or(|region| region.end < size || region.messages_count.is_none())
+        {
+            let lost = next.0.saturating_sub(check.next_offset().0);
+            let finding = self.find(file, FindingKind::Missing, "its end is missing".to_owned());
+            (finding.position, finding.bytes) = (Some(size), Some(position - size));
+            finding.offset = Some(check.next_offset().0);
+            finding.messages_count = Some(lost);
+        }
+        self.index(base, &check, manifest, damaged.is_empty() && end.is_some())
+    }
+
+    /// Check an index; rebuild it if it is wrong and its log is sealed and whole.
+    fn index(
+        &mut self,
+        base: Offset,
+        check: &LogCheck,
+        manifest: Option<&ManifestReport>,
+        is_sealed_and_whole: bool,
+    ) -> io::Result<()> {
+        let file = FileName::Index(base);
+        let Some(generation) = manifest.map(|manifest| manifest.generation) else {
+            return Ok(());
+        };
+        if !self.files.contains_key(&file) {
+            return Ok(());
+        }
+        let contents = self.read(file)?;
+        let damaged = damaged_entries(&contents, generation, base);
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        let repaired = self.repair && is_sealed_and_whole;
+        if repaired {
+            replace_file(&self.path(file), &check.index(generation))?;
+        }
+        for position in damaged {
+            let what = "an index entry is damaged, or another log's: indexes are rebuilt from their logs when they are read";
+            let finding = self.find(file, FindingKind::Damaged, what.to_owned());
+            finding.position = Some(position);
+            finding.repaired = repaired;
+        }
+        Ok(())
+    }
+}
