@@ -2,6 +2,7 @@
 //!
 //! The catalog decides which partitions exist and where: [`lives`] applies it.
 
+mod agenda;
 mod caches;
 mod cleaning;
 pub(crate) mod damage;
@@ -27,12 +28,13 @@ use headrace_catalog::Catalog;
 use headrace_link::Refusal;
 use headrace_log::storage::{StorageCompletion, StorageOutcome};
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Batch, Partition, PartitionError, Request};
+use headrace_partition::{Batch, PartitionError, Request};
 
 pub use self::isolation::panic_message;
 pub(crate) use self::{lives::find, watchers::NotificationTarget};
 
 use self::{
+    agenda::Agenda,
     lives::{HostedPartition, HostingState},
     publications::Publications,
     steps::{Started, Steps},
@@ -83,6 +85,7 @@ pub(crate) struct Partitions {
     seeds: fastrand::Rng,
     hosted: HashMap<Namespace, HostedPartition, FixedState>,
     dirty: Vec<Namespace>,
+    agenda: Agenda,
     steps: Steps,
     answers: Vec<PartitionAnswer>,
     damage: DamageReports,
@@ -110,6 +113,7 @@ impl Partitions {
             seeds: fastrand::Rng::with_seed(seed),
             hosted: HashMap::with_hasher(FixedState::default()),
             dirty: Vec::new(),
+            agenda: Agenda::default(),
             answers: Vec::new(),
             damage: DamageReports::default(),
             members: Members::default(),
@@ -146,31 +150,19 @@ impl Partitions {
 
     /// Number of staged batches, and the bytes of their files.
     pub(crate) fn staged(&self) -> (usize, u64) {
-        let partitions = (self.hosted.values()).filter_map(|hosted| hosted.state.partition());
-        partitions.fold((0, 0), |(stages, bytes), partition| {
-            let (more, larger) = (partition.stages_count(), partition.staged_bytes());
-            (stages + more, bytes + larger)
-        })
+        self.agenda.staged()
     }
 
     /// Number of partitions on this shard, and of those that still recover.
     pub(crate) fn progress(&self) -> (usize, usize) {
-        let recovering = self
-            .hosted
-            .values()
-            .filter(
-                |hosted| matches!(&hosted.state, HostingState::Open(partition) if !partition.is_open() && partition.failure().is_none()),
-            )
-            .count();
-        let away = |hosted: &&HostedPartition| matches!(hosted.state, HostingState::Elsewhere);
-        let away_count = self.hosted.values().filter(away).count();
-        (self.hosted.len() - away_count, recovering)
+        let (elsewhere, recovering) = self.agenda.progress();
+        (self.hosted.len() - elsewhere, recovering)
     }
 
     /// Partitions that failed, with the reason.
     pub(crate) fn failures(&self) -> Vec<(Namespace, String)> {
-        self.hosted
-            .iter()
+        let hosted = |namespace| Some((namespace, self.hosted.get(namespace)?));
+        (self.agenda.failing.iter().filter_map(hosted))
             .filter_map(|(namespace, hosted)| match &hosted.state {
                 HostingState::Open(partition) => {
                     let failing = || {
@@ -218,6 +210,7 @@ impl Partitions {
         let HostingState::Open(_) = &hosted.state else {
             if hosted.waiting.len() < WAITING_MAX || matches!(request, Request::Append { .. }) {
                 hosted.waiting.push_back(call);
+                self.agenda.waiting.insert(namespace);
             } else {
                 self.refuse(origin, namespace, PartitionError::Busy.into());
             }
@@ -232,6 +225,7 @@ impl Partitions {
             // The request keeps its place in the queue. The queue is bounded by the in-flight limit of each
             // connection and by the buffer pool.
             hosted.waiting.push_back(call);
+            self.agenda.waiting.insert(namespace);
             return;
         }
         self.steps.start(&mut hosted.state, call, now);
@@ -265,6 +259,7 @@ impl Partitions {
                 namespace,
                 request: Request::Append { batch },
             });
+            self.agenda.waiting.insert(namespace);
             return;
         }
         let BorrowedBatch {
@@ -361,6 +356,9 @@ impl Partitions {
                 self.notify_watchers(namespace);
             }
             self.submit_waiting(namespace, now, effects);
+            if let Some(hosted) = self.hosted.get_mut(&namespace) {
+                self.agenda.follow(namespace, hosted);
+            }
         }
         if self.dirty.is_empty() {
             self.dirty = dirty;
@@ -392,16 +390,7 @@ impl Partitions {
 
     /// Run work that is due by time.
     pub(crate) fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let due: Vec<Namespace> = self
-            .hosted
-            .iter()
-            .filter(|(_, hosted)| {
-                (hosted.state.partition())
-                    .and_then(Partition::next_deadline)
-                    .is_some_and(|deadline| deadline <= now)
-            })
-            .map(|(namespace, _)| *namespace)
-            .collect();
+        let due = self.take_due(now);
         for namespace in due {
             if let Some(hosted) = self.hosted.get_mut(&namespace) {
                 self.steps.take(&mut hosted.state, |partition, outbox| {
@@ -413,8 +402,7 @@ impl Partitions {
         }
         self.repeat_publication_reports(now, effects);
         // Waiting requests may need memory, and no event reports that memory is available.
-        let waiting = (self.hosted.iter()).filter(|(_, hosted)| !hosted.waiting.is_empty());
-        for namespace in waiting.map(|(namespace, _)| *namespace).collect::<Vec<_>>() {
+        for namespace in self.take_waiting() {
             self.mark_dirty(namespace);
         }
     }

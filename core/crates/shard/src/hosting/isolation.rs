@@ -142,6 +142,7 @@ impl Partitions {
                 self.refuse(call.origin, namespace, error.clone().into());
             }
             self.end_waits(namespace, &error.into());
+            self.mark_dirty(namespace);
             self.after_breaking(namespace, effects);
         }
         self.steps.outbox = kept;

@@ -14,6 +14,7 @@ use headrace_partition::{Partition, PartitionConfig, PartitionError};
 
 use super::{
     Partitions,
+    agenda::Counted,
     isolation::{Broken, Next},
 };
 use crate::{
@@ -46,6 +47,9 @@ pub(super) struct HostedPartition {
     pub(super) operations: usize,
     /// Batches that wait for memory; all requests while the previous incarnation is being closed.
     pub(super) waiting: VecDeque<PartitionCall>,
+    /// Earliest deadline in the agenda.
+    pub(super) deadline: Option<Timestamp>,
+    pub(super) counted: Counted,
 }
 
 /// State in the catalog of a partition that is, or was, open here.
@@ -249,7 +253,7 @@ impl Partitions {
         let life = self.steps.open(namespace, &record.statistics, |outbox| {
             Partition::open(config, statistics, pool, seed, now, outbox)
         });
-        self.hosted.insert(
+        let before = self.hosted.insert(
             namespace,
             HostedPartition {
                 state: life,
@@ -259,8 +263,17 @@ impl Partitions {
                 dirty: false,
                 operations: 0,
                 waiting: VecDeque::new(),
+                deadline: None,
+                counted: Counted::default(),
             },
         );
+        if let Some(before) = before {
+            self.agenda.forget(namespace, before.counted);
+        }
+        if let Some(hosted) = self.hosted.get_mut(&namespace) {
+            // A start is complete when no partition recovers: this one counts from now on.
+            self.agenda.follow(namespace, hosted);
+        }
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
     }
@@ -276,6 +289,7 @@ impl Partitions {
         let Some(hosted) = self.hosted.remove(&namespace) else {
             return;
         };
+        self.agenda.forget(namespace, hosted.counted);
         self.succeed(catalog, namespace, hosted.waiting, now, effects);
     }
 
@@ -350,6 +364,7 @@ impl Partitions {
             });
         }
         self.drain(namespace, effects);
+        self.mark_dirty(namespace);
         for call in refused {
             self.refuse(call.origin, namespace, Refusal::NotFound);
         }
@@ -387,6 +402,7 @@ impl Partitions {
             partition.close(now, outbox);
         });
         self.members.forget(namespace);
+        self.mark_dirty(namespace);
         self.drain(namespace, effects);
         self.end_waits(namespace, &Refusal::Elsewhere);
         self.watchers.lose(namespace);

@@ -211,11 +211,11 @@ impl Partitions {
     /// Advance the horizon: commits missing from this catalog never name a staged batch that had expired before it.
     pub(crate) fn pass_stage_horizon(&mut self, catalog: &Catalog, horizon: Timestamp) {
         let mut touched = Vec::new();
-        for (namespace, hosted) in &mut self.hosted {
-            let HostingState::Open(partition) = &hosted.state else {
+        for namespace in &self.agenda.with_stages {
+            let Some(hosted) = self.hosted.get_mut(namespace) else {
                 continue;
             };
-            if partition.stages_count() == 0 {
+            if !matches!(hosted.state, HostingState::Open(_)) {
                 continue;
             }
             let pending = catalog.publications_of(*namespace);

@@ -1,5 +1,8 @@
 //! Statistics of requests on a shard's connections.
 
+use std::time::{Duration, Instant};
+
+use headrace_model::Timestamp;
 use headrace_shard::Reading;
 use headrace_wire::{Command, CommandCode, PollingStrategy, Status};
 
@@ -79,4 +82,32 @@ fn latencies_hold_the_wait_for_the_storage() {
     let mut sends = sends.filter(|it| it.command == Some(CommandCode::SendMessages));
     let micros = sends.next().expect("it was asked for").sum_micros;
     assert!((1_000_000..1_100_000).contains(&micros), "{micros}");
+}
+
+/// Ticks and gauges take no time for idle partitions: the host calls both ten times a second, and a walk of all
+/// partitions would take hundreds of times as long as this allows.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time that the shard takes is measured"
+)]
+fn idle_partitions_cost_nothing() {
+    let mut world = World::new().with_topic(20_000);
+    world.pass(2_000_000);
+    let shard = &mut world.processes[0].shards[0];
+    let progress = shard.progress();
+    assert!((5_000..15_000).contains(&progress.partitions));
+    assert_eq!(progress.recovering, 0);
+    let mut round = || {
+        let begun = Instant::now();
+        for tick in 0..100 {
+            let mut effects = Vec::new();
+            shard.tick(Timestamp(world.now + tick), &mut effects);
+            assert!(effects.is_empty());
+            assert_eq!((shard.progress(), shard.failures()), (progress, Vec::new()));
+        }
+        begun.elapsed()
+    };
+    let best = (0..5).map(|_| round()).min().expect("five rounds");
+    assert!(best < Duration::from_millis(4), "{best:?} for 100 ticks");
 }

@@ -1,0 +1,152 @@
+//! Partitions that need attention: those with a deadline, those with waiting requests, and the counts of the others.
+//!
+//! An idle partition costs nothing here, however many there are: everything is updated at the end of a turn that changed
+//! a partition, and nothing walks all of them.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+};
+
+use headrace_model::{Namespace, Timestamp};
+use headrace_partition::Partition;
+
+use super::{HostedPartition, HostingState, Partitions};
+
+/// State of one partition as it is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    is_elsewhere: bool,
+    is_recovering: bool,
+    is_failing: bool,
+    stages: usize,
+    staged_bytes: u64,
+}
+
+impl Counted {
+    fn of(state: &HostingState) -> Self {
+        let partition = state.partition();
+        let is_recovering =
+            |partition: &Partition| !partition.is_open() && partition.failure().is_none();
+        let is_failing = |partition: &Partition| {
+            partition.failure().is_some() || partition.failing_file().is_some()
+        };
+        Self {
+            is_elsewhere: matches!(state, HostingState::Elsewhere),
+            is_recovering: matches!(state, HostingState::Open(partition) if is_recovering(partition)),
+            is_failing: match state {
+                HostingState::Open(partition) => is_failing(partition),
+                HostingState::Broken(_) => true,
+                _ => false,
+            },
+            stages: partition.map_or(0, Partition::stages_count),
+            staged_bytes: partition.map_or(0, Partition::staged_bytes),
+        }
+    }
+}
+
+/// Deadlines, and sums over all partitions.
+#[derive(Default)]
+pub(super) struct Agenda {
+    /// Deadlines, the earliest first. An entry is valid if it is the one that its partition remembers.
+    deadlines: BinaryHeap<Reverse<(Timestamp, Namespace)>>,
+    /// Partitions with requests that wait for memory.
+    pub(super) waiting: BTreeSet<Namespace>,
+    pub(super) failing: BTreeSet<Namespace>,
+    pub(super) with_stages: BTreeSet<Namespace>,
+    elsewhere: usize,
+    recovering: usize,
+    stages: usize,
+    staged_bytes: u64,
+}
+
+impl Agenda {
+    /// Number of partitions that are on another node, and of those that recover.
+    pub(super) const fn progress(&self) -> (usize, usize) {
+        (self.elsewhere, self.recovering)
+    }
+
+    /// Number of staged batches, and the bytes of their files.
+    pub(super) const fn staged(&self) -> (usize, u64) {
+        (self.stages, self.staged_bytes)
+    }
+
+    /// Note the state and the deadline of a partition.
+    pub(super) fn follow(&mut self, namespace: Namespace, hosted: &mut HostedPartition) {
+        let counted = Counted::of(&hosted.state);
+        self.count(namespace, &mut hosted.counted, counted);
+        let deadline = hosted.state.partition().and_then(Partition::next_deadline);
+        if let Some(deadline) = deadline
+            && hosted.deadline.is_none_or(|noted| deadline < noted)
+        {
+            hosted.deadline = Some(deadline);
+            self.deadlines.push(Reverse((deadline, namespace)));
+        }
+    }
+
+    /// Stop counting a partition.
+    pub(super) fn forget(&mut self, namespace: Namespace, mut counted: Counted) {
+        self.count(namespace, &mut counted, Counted::default());
+    }
+
+    fn count(&mut self, namespace: Namespace, before: &mut Counted, now: Counted) {
+        if *before == now {
+            return;
+        }
+        self.elsewhere -= usize::from(before.is_elsewhere);
+        self.elsewhere += usize::from(now.is_elsewhere);
+        self.recovering -= usize::from(before.is_recovering);
+        self.recovering += usize::from(now.is_recovering);
+        self.stages -= before.stages;
+        self.stages += now.stages;
+        self.staged_bytes -= before.staged_bytes;
+        self.staged_bytes += now.staged_bytes;
+        note(&mut self.failing, namespace, now.is_failing);
+        note(&mut self.with_stages, namespace, now.stages > 0);
+        *before = now;
+    }
+
+    /// Take the next partition whose noted deadline has come.
+    fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Namespace)> {
+        let Reverse((deadline, _)) = self.deadlines.peek()?;
+        if *deadline > now {
+            return None;
+        }
+        self.deadlines.pop().map(|Reverse(due)| due)
+    }
+}
+
+fn note(set: &mut BTreeSet<Namespace>, namespace: Namespace, is_member: bool) {
+    if is_member {
+        set.insert(namespace);
+    } else {
+        set.remove(&namespace);
+    }
+}
+
+impl Partitions {
+    /// Partitions whose deadline has come. Each gets a new deadline at the end of the turn.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Namespace> {
+        let mut due = Vec::new();
+        while let Some((deadline, namespace)) = self.agenda.take_due(now) {
+            if let Some(hosted) = self.hosted.get_mut(&namespace)
+                && hosted.deadline == Some(deadline)
+            {
+                hosted.deadline = None;
+                due.push(namespace);
+            }
+        }
+        due
+    }
+
+    /// Partitions with requests that wait for memory.
+    pub(super) fn take_waiting(&mut self) -> Vec<Namespace> {
+        let hosted = &self.hosted;
+        let waits = |namespace: &Namespace| {
+            let hosted = hosted.get(namespace);
+            hosted.is_some_and(|hosted| !hosted.waiting.is_empty())
+        };
+        self.agenda.waiting.retain(waits);
+        self.agenda.waiting.iter().copied().collect()
+    }
+}
