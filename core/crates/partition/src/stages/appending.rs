@@ -11,7 +11,8 @@ use headrace_log::{AppendError, Batch, accepted_bytes};
 use headrace_model::{Offset, Timestamp};
 
 use super::file::{BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, HEADER_BYTES, WINDOW_BYTES};
-use super::publishing::{Current, Step};
+use super::publishing::Step;
+use super::record::Part;
 use super::{BlockRead, CompletionEffect, Purpose};
 use crate::api::Outbox;
 use crate::partition::{Partition, PendingAppend};
@@ -26,27 +27,38 @@ pub(super) struct Cursor {
     position: u64,
     /// Size of the next block, if it is larger than a usual read.
     needed: u64,
-    /// Number of messages, from here on, that are in the log already.
+    /// Number of messages of the current stage, from here on, that are in the log already.
     skip: u64,
     is_reading: bool,
 }
 
 impl Cursor {
-    /// Begin with the first stage; that many messages are in the log already.
-    pub(super) const fn after(messages: u64) -> Self {
+    /// Begin behind the first messages of these parts, which are in the log already.
+    pub(super) fn after(parts: &[Part], messages: u64) -> Self {
+        let (mut index, mut skip) = (0, messages);
+        while let Some(part) = parts.get(index)
+            && let Some(rest) = skip.checked_sub(part.messages.unwrap_or(0))
+        {
+            skip = rest;
+            index += 1;
+        }
         Self {
-            index: 0,
+            index,
             position: HEADER_BYTES as u64,
             needed: 0,
-            skip: messages,
+            skip,
             is_reading: false,
         }
     }
 
-    fn next_stage(&mut self) {
+    /// Go on with the next part. Returns the index of the part that ends.
+    pub(super) const fn next_part(&mut self) -> usize {
+        let index = self.index;
         self.index += 1;
         self.position = HEADER_BYTES as u64;
         self.needed = 0;
+        self.skip = 0;
+        index
     }
 }
 
@@ -120,24 +132,19 @@ impl Partition {
             if cursor.is_reading {
                 return None;
             }
-            let Some(id) = current.stages.get(cursor.index) else {
+            let Some(Part { stage: id, .. }) = current.parts.get(cursor.index) else {
                 return Some(self.log.next_offset());
             };
-            let Some(stage) = stages.all.get(id).filter(|stage| stage.is_whole()) else {
-                cursor.next_stage();
-                continue;
+            let stage = stages.all.get(id).filter(|stage| stage.is_whole());
+            let left = stage.map(|stage| stage.length - FOOTER_BYTES as u64 - cursor.position);
+            let Some(left) = left.filter(|left| *left > 0) else {
+                let is_damaged = stage.is_none();
+                self.end_part(is_damaged);
+                if self.stages.publishing.is_stored() {
+                    continue;
+                }
+                return None;
             };
-            let is_start = cursor.position == HEADER_BYTES as u64;
-            if is_start && cursor.skip >= stage.messages {
-                cursor.skip -= stage.messages;
-                cursor.next_stage();
-                continue;
-            }
-            let left = stage.length - FOOTER_BYTES as u64 - cursor.position;
-            if left == 0 {
-                cursor.next_stage();
-                continue;
-            }
             let asked = left.min(cursor.needed.max(WINDOW_BYTES as u64));
             let bytes = u32::try_from(asked).ok()?;
             if stages.operations.is_backing_off() || !may_try(&mut stages.publishing.failing) {
@@ -192,14 +199,14 @@ impl Partition {
                 self.append_read(now, blocks, buffer);
                 self.log.end_of_turn(now, &mut out.storage);
             }
-            Ok(_) => self.skip_unreadable_stage(),
+            Ok(_) => self.end_part(true),
             Err(error)
                 if matches!(
                     error.kind,
                     StorageErrorKind::Missing | StorageErrorKind::Damaged
                 ) =>
             {
-                self.skip_unreadable_stage();
+                self.end_part(true);
             }
             Err(error) => {
                 self.stages.publishing.failing = Some(Box::new(FailingFile::new(
@@ -246,7 +253,7 @@ impl Partition {
                 // The part is read again later.
                 Err(AppendError::Busy) => return self.stages.operations.back_off(now),
                 Err(AppendError::Failed(_)) => return,
-                Err(AppendError::Malformed) => return self.skip_unreadable_stage(),
+                Err(AppendError::Malformed) => return self.end_part(true),
             }
         }
         if let Some(cursor) = self.appending() {
@@ -255,7 +262,7 @@ impl Partition {
             cursor.needed = unpacked.needed;
         }
         if is_damaged {
-            self.skip_unreadable_stage();
+            self.end_part(true);
         }
     }
 
@@ -263,22 +270,6 @@ impl Partition {
         match &mut self.stages.publishing.current.as_mut()?.step {
             Step::Appending(cursor) => Some(cursor),
             _ => None,
-        }
-    }
-
-    /// Skip the rest of a stage that cannot be read; the messages appended so far count.
-    fn skip_unreadable_stage(&mut self) {
-        if let Some(Current {
-            step: Step::Appending(cursor),
-            stages,
-            stages_missing,
-            damaged,
-            ..
-        }) = &mut self.stages.publishing.current
-        {
-            damaged.extend(stages.get(cursor.index));
-            cursor.next_stage();
-            *stages_missing += 1;
         }
     }
 }

@@ -14,8 +14,7 @@ use headrace_log::storage::{
 use headrace_model::{Offset, StageId, Timestamp};
 
 use super::appending::Cursor;
-use super::record::{Intent, Record};
-use super::writing::Stage;
+use super::record::{Intent, Part, Record};
 use super::{CompletionEffect, Published, Purpose, Stages};
 use crate::api::Outbox;
 use crate::partition::Partition;
@@ -46,14 +45,24 @@ pub(crate) struct Publishing {
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) number: u64,
-    /// Complete stages of the publication.
-    pub(super) stages: Vec<StageId>,
-    base: Offset,
-    messages: u64,
-    pub(super) stages_missing: u32,
-    /// Stages that were not read to their end.
-    pub(super) damaged: Vec<StageId>,
+    pub(super) parts: Vec<Part>,
+    pub(super) base: Offset,
     pub(super) step: Step,
+}
+
+impl Current {
+    fn messages(&self) -> u64 {
+        messages_of(&self.parts)
+    }
+
+    fn stages_missing(&self) -> u32 {
+        let missing = self.parts.iter().filter(|part| part.is_damaged).count();
+        u32::try_from(missing).unwrap_or(u32::MAX)
+    }
+}
+
+fn messages_of(parts: &[Part]) -> u64 {
+    parts.iter().filter_map(|part| part.messages).sum()
 }
 
 #[derive(Debug)]
@@ -80,10 +89,11 @@ impl Publishing {
 
     /// Return whether an incomplete publication names this stage.
     pub(super) fn is_stage_pending(&self, id: StageId) -> bool {
-        let current = self.current.iter().map(|current| &current.stages);
-        let intents = self.record.intent.iter().map(|intent| &intent.stages);
-        let named = self.pending.values().chain(current).chain(intents);
-        named.into_iter().any(|stages| stages.contains(&id))
+        let current = self.current.iter().flat_map(|current| &current.parts);
+        let intents = self.record.intent.iter().flat_map(|intent| &intent.parts);
+        let mut parts = current.chain(intents);
+        parts.any(|part| part.stage == id)
+            || self.pending.values().any(|stages| stages.contains(&id))
     }
 
     /// Return whether the next message belongs to a publication.
@@ -131,7 +141,7 @@ impl Publishing {
         false
     }
 
-    fn is_stored(&self) -> bool {
+    pub(super) fn is_stored(&self) -> bool {
         self.wanted.is_none() && self.storing.is_none()
     }
 
@@ -153,7 +163,8 @@ impl Stages {
         let publishing = &mut self.publishing;
         let is_under_way = publishing.current.is_some() || !publishing.is_stored();
         if let Some(current) = publishing.current.take() {
-            publishing.pending.insert(current.number, current.stages);
+            let stages = current.parts.iter().map(|part| part.stage).collect();
+            publishing.pending.insert(current.number, stages);
         }
         let last = publishing.pending.keys().next_back().copied();
         publishing.voided_up_to = publishing.voided_up_to.max(last.unwrap_or(0));
@@ -218,13 +229,21 @@ impl Stages {
         }
     }
 
-    /// Complete stages among these, number of missing ones, and number of messages in the complete ones.
-    fn look_up(&self, ids: &[StageId]) -> (Vec<StageId>, u32, u64) {
-        let is_whole = |id: &StageId| self.all.get(id).is_some_and(Stage::is_whole);
-        let (whole, missing): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_whole);
-        let messages = whole.iter().map(|id| self.all[id].messages).sum();
-        let missing = u32::try_from(missing.len()).unwrap_or(u32::MAX);
-        (whole, missing, messages)
+    /// Part of a publication that this stage is.
+    fn part(&self, stage: StageId) -> Part {
+        let whole = self.all.get(&stage).filter(|stage| stage.is_whole());
+        Part {
+            stage,
+            messages: Some(whole.map_or(0, |stage| stage.messages)),
+            is_damaged: whole.is_none(),
+        }
+    }
+
+    /// Drop the stages that cannot be published.
+    fn drop_missing(&mut self, parts: &[Part]) {
+        for part in parts.iter().filter(|part| part.is_damaged) {
+            self.drop_damaged(part.stage);
+        }
     }
 
     /// Report publications as complete that a purge or the file marks as such.
@@ -281,34 +300,74 @@ impl Partition {
             publishing.mark(publishing.voided_up_to);
             return;
         }
-        let (stages, stages_missing, messages) = self.stages.look_up(&intent.stages);
         let end = self.log.next_offset();
-        let wanted_end = intent.base.advanced_by(intent.messages);
         let is_begun = end > intent.base;
-        let step = if end >= wanted_end {
+        let parts = if is_begun {
+            self.counted_parts(&intent)
+        } else {
+            let stages = intent.parts.iter().map(|part| part.stage);
+            stages.map(|stage| self.stages.part(stage)).collect()
+        };
+        let wanted_end = intent.base.advanced_by(messages_of(&parts));
+        let step = if is_begun && end >= wanted_end {
             self.log.flush(true);
             Step::Syncing(wanted_end)
         } else if is_begun {
-            Step::Appending(Cursor::after(end.0 - intent.base.0))
+            Step::Appending(Cursor::after(&parts, end.0 - intent.base.0))
         } else {
             Step::Intending
         };
         let current = Current {
             number: intent.number,
-            stages,
+            parts,
             base: if is_begun { intent.base } else { end },
-            messages: if is_begun { intent.messages } else { messages },
-            stages_missing,
-            damaged: Vec::new(),
             step,
         };
-        for id in &intent.stages {
-            if !current.stages.contains(id) {
-                self.stages.drop_damaged(*id);
-            }
-        }
         if !is_begun {
+            self.stages.drop_missing(&current.parts);
             self.store_intent(&current);
+        }
+        self.stages.publishing.current = Some(current);
+    }
+
+    /// Parts of a publication that has begun, with the messages that each has in the log. Records of the first version
+    /// have only the sum: it is right if at most one stage is missing since then.
+    fn counted_parts(&self, intent: &Intent) -> Vec<Part> {
+        let mut parts = intent.parts.clone();
+        if parts.iter().all(|part| part.messages.is_some()) {
+            return parts;
+        }
+        for part in &mut parts {
+            *part = self.stages.part(part.stage);
+        }
+        let rest = intent.messages.saturating_sub(messages_of(&parts));
+        if let Some(missing) = parts.iter_mut().find(|part| part.is_damaged) {
+            missing.messages = Some(rest);
+        }
+        parts
+    }
+
+    /// End the current part of the publication. If it has other messages than intended, which are known only now, the
+    /// intent is corrected before those of the next part are appended: otherwise the end of the log would not show
+    /// where to go on after a restart.
+    pub(super) fn end_part(&mut self, is_damaged: bool) {
+        let end = self.log.next_offset();
+        let Some(mut current) = self.stages.publishing.current.take() else {
+            return;
+        };
+        if let Step::Appending(cursor) = &mut current.step {
+            let index = cursor.next_part();
+            let before = current
+                .base
+                .advanced_by(messages_of(&current.parts[..index]));
+            let messages = Some(end.0.saturating_sub(before.0));
+            let part = &mut current.parts[index];
+            let is_news = part.messages != messages || is_damaged && !part.is_damaged;
+            part.messages = messages;
+            part.is_damaged |= is_damaged;
+            if is_news {
+                self.store_intent(&current);
+            }
         }
         self.stages.publishing.current = Some(current);
     }
@@ -320,9 +379,9 @@ impl Partition {
             intent: Some(Intent {
                 number: current.number,
                 base: current.base,
-                messages: current.messages,
+                messages: current.messages(),
                 purge_epoch: self.log.generation().purge_epoch,
-                stages: current.stages.clone(),
+                parts: current.parts.clone(),
             }),
         });
     }
@@ -340,29 +399,23 @@ impl Partition {
         let Some((number, ids)) = publishing.pending.pop_first() else {
             return false;
         };
-        let (stages, stages_missing, messages) = self.stages.look_up(&ids);
+        let parts: Vec<Part> = ids.iter().map(|id| self.stages.part(*id)).collect();
+        let has_messages = messages_of(&parts) > 0;
+        self.stages.drop_missing(&parts);
         let current = Current {
             number,
-            stages,
+            parts,
             base: self.log.next_offset(),
-            messages,
-            stages_missing,
-            damaged: Vec::new(),
-            step: if messages == 0 {
-                Step::Marking
-            } else {
+            step: if has_messages {
                 Step::Intending
+            } else {
+                Step::Marking
             },
         };
-        if messages == 0 {
-            self.stages.publishing.mark(number);
-        } else {
+        if has_messages {
             self.store_intent(&current);
-        }
-        for id in ids {
-            if !current.stages.contains(&id) {
-                self.stages.drop_damaged(id);
-            }
+        } else {
+            self.stages.publishing.mark(number);
         }
         self.stages.publishing.current = Some(current);
         true
@@ -386,7 +439,10 @@ impl Partition {
                 return;
             };
             match &mut current.step {
-                Step::Intending if is_stored => current.step = Step::Appending(Cursor::after(0)),
+                Step::Intending if is_stored => {
+                    current.step = Step::Appending(Cursor::after(&current.parts, 0));
+                }
+                Step::Appending(_) if !is_stored => return,
                 Step::Appending(_) => match self.append_staged(now, out) {
                     Some(end) => {
                         self.log.flush(true);
@@ -395,6 +451,7 @@ impl Partition {
                             current.step = Step::Syncing(end);
                         }
                     }
+                    None if !self.stages.publishing.is_stored() => {}
                     None => return,
                 },
                 Step::Syncing(end) if self.log.synced_end() >= *end => {
@@ -412,18 +469,15 @@ impl Partition {
         let Some(current) = self.stages.publishing.current.take() else {
             return;
         };
-        for stage in &current.stages {
-            if current.damaged.contains(stage) {
-                self.stages.drop_damaged(*stage);
-            } else {
-                self.stages.drop_stage(*stage);
-            }
+        self.stages.drop_missing(&current.parts);
+        for part in &current.parts {
+            self.stages.drop_stage(part.stage);
         }
         out.published.push(Published {
             number: current.number,
             base_offset: current.base,
-            messages_count: current.messages,
-            stages_missing: current.stages_missing,
+            messages_count: current.messages(),
+            stages_missing: current.stages_missing(),
         });
     }
 }

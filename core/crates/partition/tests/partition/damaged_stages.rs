@@ -2,7 +2,7 @@
 
 use headrace_model::{Durability, StageId, Timestamp};
 use headrace_partition::storage::FileName;
-use headrace_partition::{Notice, PartitionError};
+use headrace_partition::{Notice, PartitionError, Response};
 
 use crate::stages::{numbers, some};
 use crate::support::disk::Crash;
@@ -140,4 +140,78 @@ fn a_stage_with_damaged_messages_is_kept() {
     assert_eq!(world.publish(1, &[stage]).stages_missing, 1);
     world.settle();
     assert_kept(&world, stage, &content);
+}
+
+/// Stage of `chunks` parts with two messages each, numbered from `first`.
+fn stage_of(world: &mut World, first: u64, chunks: u32) -> StageId {
+    let mut stage = None;
+    for chunk in 0..chunks {
+        let number = first + 2 * u64::from(chunk);
+        let messages = some(number..number + 2, 1000);
+        let answer = world.stage_chunk(stage, chunk, chunk + 1 == chunks, &messages);
+        match answer {
+            Ok(Response::Staged { stage: id, .. }) => stage = Some(id),
+            other => panic!("{other:?}"),
+        }
+    }
+    stage.expect("chunks")
+}
+
+/// Wherever a publication is interrupted, and whatever happens to its first stage before and after that: the messages
+/// that can be read are published once, and all of the next stage.
+#[test]
+fn a_publication_goes_on_exactly_whatever_is_damaged() {
+    type Harm = fn(&mut World, FileName);
+    let nothing: Harm = |_, _| {};
+    let block: Harm = |world, file| world.disk.flip(file, 48 + 16 + 2 * 1064 + 500);
+    let footer: Harm = |world, file| {
+        let length = world.disk.content(file).len();
+        world.disk.flip(file, length - 20);
+    };
+    let lost: Harm = |world, file| world.disk.lose(file);
+    let harms = [
+        (nothing, nothing),
+        (block, nothing),
+        (block, footer),
+        (nothing, block),
+        (nothing, footer),
+        (nothing, lost),
+        (block, lost),
+    ];
+    for (case, (before, after)) in harms.into_iter().enumerate() {
+        for steps in 0.. {
+            let mut world = World::new(config(Durability::Os));
+            let first = stage_of(&mut world, 10, 3);
+            let second = stage_of(&mut world, 20, 2);
+            let file = FileName::Stage(first);
+            world.close();
+            world.reopen_with(|_| {});
+            before(&mut world, file);
+            assert!(!world.partition.publish(1, &[first, second]));
+            world.end_of_turn();
+            let is_over = (0..steps).any(|_| !world.step());
+            let appended = world.partition.written_end().0;
+            if world.disk.files().contains(&file) {
+                after(&mut world, file);
+            }
+            world.crash(Crash::Kill);
+            world.partition.publish(1, &[first, second]);
+            world.settle_in_time(|partition| partition.applied() == 1);
+            world.settle();
+            let published = numbers(&mut world);
+            let whole: Vec<u64> = (10..16).collect();
+            let kept = published.len().checked_sub(4).expect("the second stage");
+            let expected: Vec<u64> = whole[..kept].iter().copied().chain(20..24).collect();
+            assert_eq!(published, expected, "case {case}, {steps} steps");
+            assert!(kept as u64 >= appended.min(6) || case == 1 || case == 2 || case == 6);
+            if case == 0 {
+                assert_eq!(kept, 6);
+            }
+            world.restart();
+            assert_eq!(numbers(&mut world), expected);
+            if is_over {
+                break;
+            }
+        }
+    }
 }
