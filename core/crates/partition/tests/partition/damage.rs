@@ -327,3 +327,28 @@ fn exhausted_resources_delay_reads() {
     assert!(world.now > began, "at first nothing was to be had");
     assert!(world.disk.faults.is_empty());
 }
+
+/// LOG-11: a message counts as what follows damage only if the lost messages have room for at least their headers before
+/// it. Otherwise it is from elsewhere, and the offsets between would be reserved for nothing.
+#[test]
+fn lost_messages_have_room_for_their_headers() {
+    const MESSAGE_BYTES: usize = 64 + 20;
+    let log = FileName::Log(Offset(0));
+    for (missing, is_follower) in [(0, true), (1, false), (2, false)] {
+        let mut world = World::new(config(Durability::Os));
+        for number in 0..6 {
+            world.append(&[sent(number, 20)]).expect("appended");
+        }
+        world.settle();
+        // The second message is damaged, and so many behind it are not there.
+        let mut content = world.disk.content(log).to_vec();
+        assert_eq!(content.len(), 6 * MESSAGE_BYTES);
+        content.drain(2 * MESSAGE_BYTES..(2 + missing) * MESSAGE_BYTES);
+        content[MESSAGE_BYTES + 70] ^= 1;
+        world.disk.set_content(log, content);
+        world.disk.lose(FileName::Index(Offset(0)));
+        world.crash(Crash::Kill);
+        let end = if is_follower { 6 } else { 1 };
+        assert_eq!(world.partition.next_offset(), Offset(end), "{missing}");
+    }
+}
