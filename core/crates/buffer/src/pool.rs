@@ -29,6 +29,8 @@ const ANSWERS_RESERVE_DIVISOR: u64 = 16;
 const CACHES_DIVISOR: u64 = 2;
 /// Divisor of the budget for reads, including data being sent to slow consumers.
 const READS_DIVISOR: u64 = 2;
+/// Maximum size of a read that may exceed the share of reads.
+const SMALL_READ_BYTES_MAX: usize = 16 * 1024;
 /// Divisor of the budget for indexes; beyond this share they are unloaded.
 const INDEXES_DIVISOR: u64 = 8;
 /// Divisor of the budget for the maximum amount that memory outside buffers counts for.
@@ -135,8 +137,14 @@ impl BufferPool {
         self.acquire_within(len_bytes, self.receive_limit_bytes(), false)
     }
 
-    /// Acquire a buffer for the read of a poll. Leaves a reserve and the promised memory, within a separate share.
+    /// Acquire a buffer for the read of a poll. Leaves a reserve and the promised memory, within a separate share. A
+    /// small read leaves only a part of the reserve, whatever others hold: no large ones keep it out.
     pub fn acquire_to_read(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        if len_bytes <= SMALL_READ_BYTES_MAX {
+            let capacity = self.0.capacity_bytes;
+            let limit = capacity - capacity / ANSWERS_RESERVE_DIVISOR;
+            return self.acquire_read_within(len_bytes, u64::MAX, limit);
+        }
         self.acquire_read_within(
             len_bytes,
             self.reads_share_bytes(),
@@ -243,11 +251,6 @@ impl BufferPool {
     /// Return true if [`acquire_to_receive`](Self::acquire_to_receive) would succeed now.
     pub fn has_room_to_receive(&self, len_bytes: usize) -> bool {
         self.has_room_within(len_bytes, self.receive_limit_bytes())
-    }
-
-    /// Return true if reads hold more than their share, as answers of other processes can.
-    pub fn has_too_many_reads(&self) -> bool {
-        self.0.reads_bytes.load(Ordering::Relaxed) > self.0.capacity_bytes / READS_DIVISOR
     }
 
     /// Return true if [`acquire`](Self::acquire) would succeed now.

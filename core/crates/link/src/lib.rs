@@ -20,7 +20,9 @@ mod view;
 mod wait;
 
 pub use call::{CallHeader, PartitionRef, RequestId};
-pub use codec::{DecodeError, MESSAGES_HEAD_BYTES_MAX, SmallToNode, VERSION, refusal};
+pub use codec::{
+    DecodeError, MESSAGES_HEAD_BYTES_MAX, OLDEST_VERSION, SmallToNode, VERSION, refusal,
+};
 pub use membership::Membership;
 pub use refusal::Refusal;
 pub use statistics::{Scope, StatisticsSnapshot};

@@ -163,6 +163,12 @@ pub enum ReadError {
     /// Too many reads are under way, or no memory is free. Wait and retry.
     #[error("too many reads are in progress")]
     Busy,
+    /// The first message is larger than the read may return. Repeat it with room for that message.
+    #[error("the message has {bytes} B")]
+    TooLarge {
+        /// Number of bytes that the message needs.
+        bytes: u64,
+    },
     /// A stored message is damaged. Others can still be read.
     #[error("partition {namespace}: message {offset} in {file} at byte {position} is damaged")]
     Damaged {

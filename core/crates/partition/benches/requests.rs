@@ -165,6 +165,7 @@ fn consume(criterion: &mut Criterion) {
                     consumer: Some(ConsumerKey::Consumer(1)),
                     auto_commit,
                     minimum_bytes: 0,
+                    bytes_max: Poll::UNLIMITED,
                 });
                 host.partition
                     .submit(NOW, RequestId(1), request, &mut host.out);

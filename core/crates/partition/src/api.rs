@@ -94,6 +94,14 @@ pub struct Poll {
     /// Minimum size of the messages in bytes. Below it, nothing is returned or stored if more messages may come. 0
     /// disables it.
     pub minimum_bytes: u32,
+    /// Maximum size of the messages in bytes. A first message that is larger is refused with
+    /// [`ReadError::TooLarge`], which names its size. [`Poll::UNLIMITED`] leaves the limit to the configuration.
+    pub bytes_max: u32,
+}
+
+impl Poll {
+    /// Maximum size of a poll without a limit of its own, which returns one message at least.
+    pub const UNLIMITED: u32 = u32::MAX;
 }
 
 /// Progress that a partition has to make before a poll that found too few messages is worth repeating.

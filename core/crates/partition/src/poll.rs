@@ -25,7 +25,11 @@ impl Partition {
             PollingStrategy::Timestamp(timestamp) => ReadFrom::Timestamp(Timestamp(timestamp)),
             _ => ReadFrom::Offset(self.start_of(&poll).unwrap_or_default()),
         };
-        match self.log.read(from, poll.count, &mut out.storage) {
+        let bytes_max = match poll.bytes_max {
+            Poll::UNLIMITED => u64::MAX,
+            limited => u64::from(limited),
+        };
+        match (self.log).read_within(from, poll.count, bytes_max, &mut out.storage) {
             Started::Done(result) => self.finish_poll(ticket, &poll, result, out),
             Started::Pending(read) => self.polls.push(PendingPoll { read, ticket, poll }),
         }

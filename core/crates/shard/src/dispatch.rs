@@ -30,6 +30,7 @@ use headrace_buffer::Slice;
 use headrace_catalog::{Action, Catalog, Stream, Topic};
 use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
+use headrace_partition::Request;
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1::{self as proto_metadata, command::Meant};
 use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction, command::Attributes};
@@ -63,6 +64,34 @@ pub(crate) const SEND_MESSAGES: u32 = CommandCode::SendMessages.code();
 /// Second command whose payload may be large.
 pub(crate) const STAGE_MESSAGES: u32 = CommandCode::StageMessages.code();
 
+/// Return whether the answer to a command may be large, so that it counts for the user who asks until it is taken.
+pub(crate) fn has_sizeable_answer(code: u32) -> bool {
+    let Ok(command) = CommandCode::try_from(code) else {
+        return false;
+    };
+    matches!(
+        command,
+        CommandCode::PollMessages
+            | CommandCode::WaitMessages
+            | CommandCode::ReadMessages
+            | CommandCode::PlanRange
+            | CommandCode::GetStats
+            | CommandCode::GetSnapshot
+            | CommandCode::GetClusterMetadata
+            | CommandCode::GetClients
+            | CommandCode::GetUsers
+            | CommandCode::GetPersonalAccessTokens
+            | CommandCode::GetStream
+            | CommandCode::GetStreams
+            | CommandCode::GetTopic
+            | CommandCode::GetTopics
+            | CommandCode::GetConsumerGroup
+            | CommandCode::GetConsumerGroups
+            | CommandCode::DescribePartitions
+            | CommandCode::GetTransaction
+    )
+}
+
 /// Decision of a handler.
 pub(crate) enum Outcome {
     /// Answered with this response.
@@ -72,7 +101,7 @@ pub(crate) enum Outcome {
     /// Answered by a partition.
     Partition {
         namespace: headrace_model::Namespace,
-        request: headrace_partition::Request,
+        request: Request,
         /// Set if the caller asks as a member of a consumer group.
         member: Option<Membership>,
     },
@@ -377,7 +406,7 @@ impl Shard {
             }
             Ok(Outcome::Partition {
                 namespace,
-                request,
+                mut request,
                 member,
             }) => {
                 notes::note_partition_change(session, code, namespace, effects);
@@ -385,6 +414,14 @@ impl Shard {
                     member,
                     ..requester.begin_alone()
                 };
+                if let Request::Poll(poll) = &mut request {
+                    poll.bytes_max = requester.pipeline.answer_bytes_max();
+                    requester.pipeline.remember_poll(PartitionCall {
+                        origin,
+                        namespace,
+                        request: *poll,
+                    });
+                }
                 let call = PartitionCall {
                     origin,
                     namespace,

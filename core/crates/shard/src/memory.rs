@@ -289,7 +289,7 @@ impl Shard {
             self.reclaim(effects);
         }
         if !self.memory.excess.is_empty() {
-            self.serve_excess();
+            self.serve_excess(effects);
         }
         if self.memory.shared.is_waiting() {
             self.serve_memory_queue(effects);

@@ -86,8 +86,12 @@ pub(super) trait Fields {
             self.u8(0);
             self.u32(0);
         }
-        self.bool(poll.auto_commit);
+        let is_limited = poll.bytes_max != Poll::UNLIMITED;
+        self.u8(u8::from(poll.auto_commit) | u8::from(is_limited) << 1);
         self.u32(poll.minimum_bytes);
+        if is_limited {
+            self.u32(poll.bytes_max);
+        }
     }
 }
 
@@ -193,12 +197,27 @@ impl Reader<'_> {
         if strategy.parts() != (kind, value) {
             return Err(Malformed::ReservedNotZero);
         }
+        let (count, consumer, marks) = (self.u32()?, self.optional_consumer()?, self.u8()?);
+        if marks > 0b11 {
+            return Err(Malformed::ReservedNotZero);
+        }
+        let minimum_bytes = self.u32()?;
+        let is_limited = marks & 0b10 != 0;
+        let bytes_max = if is_limited {
+            self.u32()?
+        } else {
+            Poll::UNLIMITED
+        };
+        if is_limited && bytes_max == Poll::UNLIMITED {
+            return Err(Malformed::ReservedNotZero);
+        }
         Ok(Poll {
             strategy,
-            count: self.u32()?,
-            consumer: self.optional_consumer()?,
-            auto_commit: self.bool()?,
-            minimum_bytes: self.u32()?,
+            count,
+            consumer,
+            auto_commit: marks & 1 != 0,
+            minimum_bytes,
+            bytes_max,
         })
     }
 }

@@ -21,8 +21,10 @@ use headrace_buffer::Slice;
 use headrace_wire::Status;
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 
-/// Version of the link protocol; a node refuses any other version.
-pub const VERSION: u16 = 1;
+/// Version of the link protocol. A node refuses a later one.
+pub const VERSION: u16 = 2;
+/// Oldest version that a node accepts: its polls have no limit of size.
+pub const OLDEST_VERSION: u16 = 1;
 
 /// Status with which a node refuses or closes a link. The node sends a response header, which the gateway reads as a
 /// frame header; no frame has the code 0.

@@ -38,6 +38,7 @@ const STAGE_TOO_LARGE: u8 = 44;
 const STAGES_EXHAUSTED: u8 = 45;
 const STORE: u8 = 46;
 const TOO_MANY_CONSUMERS: u8 = 47;
+const READ_TOO_LARGE: u8 = 48;
 
 pub(super) fn write(out: &mut Vec<u8>, refusal: &Refusal) {
     match refusal {
@@ -61,6 +62,10 @@ fn write_error(out: &mut Vec<u8>, error: &PartitionError) {
         PartitionError::OffsetNotFound => out.u8(OFFSET_NOT_FOUND),
         PartitionError::MalformedBatch => out.u8(MALFORMED_BATCH),
         PartitionError::Read(ReadError::Busy) => out.u8(READ_BUSY),
+        PartitionError::Read(ReadError::TooLarge { bytes }) => {
+            out.u8(READ_TOO_LARGE);
+            out.u64(*bytes);
+        }
         PartitionError::Read(ReadError::Damaged {
             namespace,
             offset,
@@ -187,6 +192,9 @@ fn read_error(code: u8, reader: &mut Reader<'_>) -> Result<PartitionError, Malfo
         OFFSET_NOT_FOUND => PartitionError::OffsetNotFound,
         MALFORMED_BATCH => PartitionError::MalformedBatch,
         READ_BUSY => PartitionError::Read(ReadError::Busy),
+        READ_TOO_LARGE => PartitionError::Read(ReadError::TooLarge {
+            bytes: reader.u64()?,
+        }),
         READ_DAMAGED => PartitionError::Read(ReadError::Damaged {
             namespace: reader.namespace()?,
             offset: reader.offset()?,

@@ -252,14 +252,15 @@ fn poll() -> impl Strategy<Value = Poll> {
         Just(PollingStrategy::Last),
         Just(PollingStrategy::Next),
     ];
-    let numbers = any::<(u32, bool, u32)>();
+    let numbers = any::<(u32, bool, u32, u32)>();
     (strategy, option::of(consumer()), numbers).prop_map(
-        |(strategy, consumer, (count, auto_commit, minimum_bytes))| Poll {
+        |(strategy, consumer, (count, auto_commit, minimum_bytes, bytes_max))| Poll {
             strategy,
             count,
             consumer,
             auto_commit,
             minimum_bytes,
+            bytes_max,
         },
     )
 }
@@ -395,6 +396,7 @@ fn refused() -> impl Strategy<Value = Refusal> {
             file,
             source,
         });
+    let too_large = any::<u64>().prop_map(|bytes| ReadError::TooLarge { bytes });
     let error = prop_oneof![
         Just(PartitionError::Busy),
         any::<u64>().prop_map(|offset| PartitionError::InvalidOffset {
@@ -402,7 +404,8 @@ fn refused() -> impl Strategy<Value = Refusal> {
         }),
         Just(PartitionError::OffsetNotFound),
         Just(PartitionError::MalformedBatch),
-        prop_oneof![Just(ReadError::Busy), damaged, broken].prop_map(PartitionError::Read),
+        prop_oneof![Just(ReadError::Busy), too_large, damaged, broken]
+            .prop_map(PartitionError::Read),
         (namespace(), file(), storage()).prop_map(|(namespace, file, source)| {
             PartitionError::Remove {
                 namespace,

@@ -2,12 +2,13 @@
 
 use headrace_model::Offset;
 
+use crate::error::ReadError;
 use crate::log::Log;
 use crate::reading::read::Job;
 
 impl Log {
     /// Take messages from the tail, which extends to the end of the log.
-    pub(crate) fn read_memory(&self, job: &mut Job, from: Offset) {
+    pub(crate) fn read_memory(&self, job: &mut Job, from: Offset) -> Result<(), ReadError> {
         let mut from = from;
         let visible_end = self.visible_end();
         let mut chunk_index = self.tail.chunk_index(from);
@@ -29,20 +30,25 @@ impl Log {
             if is_cut {
                 (end_at, end) = chunk.fit((start_at, from), job.bytes, is_first, entries);
             }
+            let bytes = (end_at - start_at) as u64;
+            if is_first && bytes > job.bytes_max {
+                return Err(ReadError::TooLarge { bytes });
+            }
             if end_at > start_at {
                 let taken = u32::try_from(end.0 - from.0).expect("at most the count");
                 job.count -= taken;
-                job.bytes = job.bytes.saturating_sub((end_at - start_at) as u64);
+                job.bytes = job.bytes.saturating_sub(bytes);
                 job.found.messages_count += taken;
-                job.found.size_bytes += (end_at - start_at) as u64;
+                job.found.size_bytes += bytes;
                 job.found.last_offset = Some(Offset(end.0 - 1));
                 job.found.slices.push(chunk.slice(start_at, end_at));
             }
             if is_cut {
-                return;
+                break;
             }
             from = end;
             chunk_index = Some(index + 1);
         }
+        Ok(())
     }
 }

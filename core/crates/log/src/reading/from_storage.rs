@@ -27,6 +27,8 @@ pub(crate) enum ExtractResult {
     Partly,
     /// No valid message starts at `place`. `way` is true if that place lies on the way to the wanted message.
     Damaged { way: bool },
+    /// The first message is larger than the read may return.
+    TooLarge { bytes: u64 },
 }
 
 impl Log {
@@ -41,6 +43,9 @@ impl Log {
         let end = self.readable_end(place.segment);
         if place.position >= end || job.needed > end - place.position {
             return self.damaged(job, true, out);
+        }
+        if job.needed > job.bytes_max && job.found.messages_count == 0 {
+            return Some(Err(ReadError::TooLarge { bytes: job.needed }));
         }
         if self.reads.is_full() {
             return Some(Err(ReadError::Busy));
@@ -143,6 +148,10 @@ impl Log {
                 if found.bytes as u64 > job.bytes && job.found.messages_count > 0 {
                     job.count = 0;
                     break ExtractResult::Complete;
+                }
+                if job.found.messages_count == 0 && found.bytes as u64 > job.bytes_max {
+                    let bytes = found.bytes as u64;
+                    break ExtractResult::TooLarge { bytes };
                 }
                 let start = place.position + at as u64;
                 if !segment.verified.covers(start, start + found.bytes as u64)

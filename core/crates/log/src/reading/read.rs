@@ -105,6 +105,8 @@ pub(crate) struct Job {
     pub(crate) skip: SkipUntil,
     pub(crate) count: u32,
     pub(crate) bytes: u64,
+    /// Limit that not even the first message may exceed.
+    pub(crate) bytes_max: u64,
     pub(crate) found: Messages,
     /// Place at which the read continues, once known.
     pub(crate) place: Option<Place>,
@@ -134,6 +136,18 @@ pub(crate) enum SkipUntil {
 impl Log {
     /// Read up to `count` visible messages, within the configured size, but at least one.
     pub fn read(&mut self, from: ReadFrom, count: u32, out: &mut Vec<StorageRequest>) -> Started {
+        self.read_within(from, count, u64::MAX, out)
+    }
+
+    /// Read as [`read`](Self::read) does, but at most `bytes_max` bytes, also if the first message is larger:
+    /// [`ReadError::TooLarge`] then names its size.
+    pub fn read_within(
+        &mut self,
+        from: ReadFrom,
+        count: u32,
+        bytes_max: u64,
+        out: &mut Vec<StorageRequest>,
+    ) -> Started {
         let id = ReadId(self.reads.next_id);
         self.reads.next_id += 1;
         let mut job = Job {
@@ -143,7 +157,8 @@ impl Log {
                 ReadFrom::Timestamp(timestamp) => SkipUntil::OlderThan(timestamp.0),
             },
             count,
-            bytes: u64::from(self.config.poll_size_bytes_max),
+            bytes: u64::from(self.config.poll_size_bytes_max).min(bytes_max),
+            bytes_max,
             found: Messages::default(),
             place: None,
             read_ahead: Slice::default(),
@@ -192,6 +207,7 @@ impl Log {
                     ExtractResult::Partly if !is_short => self.advance(&mut job, out),
                     ExtractResult::Partly => self.damaged(&mut job, false, out),
                     ExtractResult::Damaged { way } => self.damaged(&mut job, way, out),
+                    ExtractResult::TooLarge { bytes } => Some(Err(ReadError::TooLarge { bytes })),
                 }
             }
             Ok(_) => Some(Err(ReadError::Busy)),
@@ -347,9 +363,9 @@ impl Log {
                     job.place = None;
                     continue;
                 }
-                self.read_memory(job, from);
+                let read = self.read_memory(job, from);
                 job.place = None;
-                return Some(Ok(self.finish(job)));
+                return Some(read.map(|()| self.finish(job)));
             }
             let Some(place) = self.start_place(job, from) else {
                 let segment = self.segment_of(from);
@@ -361,6 +377,9 @@ impl Log {
                     ExtractResult::Complete => return Some(Ok(self.finish(job))),
                     ExtractResult::Partly => continue,
                     ExtractResult::Damaged { way } => return self.damaged(job, way, out),
+                    ExtractResult::TooLarge { bytes } => {
+                        return Some(Err(ReadError::TooLarge { bytes }));
+                    }
                 }
             }
             return self.request(job, place, from, out);

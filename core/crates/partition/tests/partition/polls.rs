@@ -3,8 +3,8 @@
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{FileName, StorageOperation};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, PartitionError, Poll, PollingStrategy, Request, Response,
-    StoredOffset,
+    ConsumerKey, PartitionConfig, PartitionError, Poll, PollingStrategy, ReadError, Request,
+    Response, StoredOffset,
 };
 
 use crate::support::messages::{batch, got, offsets, sent};
@@ -350,6 +350,7 @@ fn at_least(strategy: PollingStrategy, count: u32, minimum_bytes: u32) -> Reques
         consumer: Some(ALICE),
         auto_commit: true,
         minimum_bytes,
+        bytes_max: Poll::UNLIMITED,
     })
 }
 
@@ -389,6 +390,35 @@ fn a_poll_with_a_minimum_waits_for_bytes_or_for_messages() {
         // A response of at most no messages cannot grow.
         let answer = world.ask(at_least(start, 0, 1));
         assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 0));
+    }
+}
+
+/// A poll may be limited to less than one message: it then names what that message needs.
+#[test]
+fn a_limited_poll_names_the_size_of_a_message_that_is_larger() {
+    for mut world in everywhere() {
+        let limited = |bytes_max| {
+            Request::Poll(Poll {
+                bytes_max,
+                auto_commit: true,
+                consumer: Some(ALICE),
+                strategy: PollingStrategy::Offset(5),
+                count: 10,
+                minimum_bytes: 0,
+            })
+        };
+        let refused = world.ask(limited(1063));
+        let bytes = 1064;
+        let expected = PartitionError::Read(ReadError::TooLarge { bytes });
+        assert_eq!(refused, Err(expected));
+        assert_eq!(world.stored(ALICE), None);
+        let Ok(Response::Polled(polled)) = world.ask(limited(2 * 1064 + 1000)) else {
+            panic!("there is room for two");
+        };
+        assert_eq!(
+            (offsets(&polled), world.stored(ALICE)),
+            (vec![5, 6], Some(6))
+        );
     }
 }
 

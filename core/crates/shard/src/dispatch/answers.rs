@@ -138,7 +138,10 @@ pub(crate) fn refusal_status(refusal: &Refusal) -> Status {
         Refusal::NothingAssigned | Refusal::NotOwner => Status::NOT_RESOLVED_CONSUMER,
         Refusal::NotReady => Status::TASK_TIMEOUT,
         Refusal::Partition(error) => match error {
-            PartitionError::Busy | PartitionError::Read(ReadError::Busy) => Status::TASK_TIMEOUT,
+            PartitionError::Busy
+            | PartitionError::Read(ReadError::Busy | ReadError::TooLarge { .. }) => {
+                Status::TASK_TIMEOUT
+            }
             PartitionError::InvalidOffset { .. } => Status::INVALID_OFFSET,
             PartitionError::OffsetNotFound => Status::CONSUMER_OFFSET_NOT_FOUND,
             PartitionError::MalformedBatch | PartitionError::StageTooLarge => {

@@ -223,6 +223,7 @@ pub(super) fn poll_of(request: &PollMessages<'_>, consumer: ConsumerKey) -> Poll
         consumer: Some(consumer),
         auto_commit: request.auto_commit,
         minimum_bytes: 0,
+        bytes_max: Poll::UNLIMITED,
     }
 }
 

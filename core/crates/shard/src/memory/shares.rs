@@ -1,14 +1,16 @@
-//! Memory shares: a limit on the large requests of one user, so that those of other users proceed.
+//! Memory shares: limits on the large requests of one user and on his unread answers, so that other users proceed.
 //!
-//! A request claims its part before it enters the queue for a buffer, and releases it when it is answered. A request
-//! without room waits among those of the same user, outside that queue. It blocks no other user, and later requests of
-//! its connection stay behind it.
+//! A user may hold half of what others leave: the first user half, a second one half of the rest, and so on. A large
+//! request claims its part before it enters the queue for a buffer, and releases it when it is answered. Any request
+//! whose answer may be large claims a part for it before it starts, and its answer holds the part until the client has
+//! taken it. A request without room waits among those of the same user, outside that queue. It blocks no other user, and
+//! later requests of its connection stay behind it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -18,32 +20,61 @@ use headrace_model::UserId;
 use super::Memory;
 use crate::{
     Shard,
-    api::ConnectionKey,
+    api::{ConnectionKey, Effect, Mail, PartitionCall},
     sessions::connection::{Connection, Session},
 };
 
-/// Divisor of the budget that limits the large requests of one user.
-const SHARE_DIVISOR: u64 = 2;
+/// Divisor of the budget for the answers of all users. Their buffers may be twice as large as what they contain, and
+/// reads have half of the budget.
+const ANSWERS_DIVISOR: u64 = 4;
+/// Divisor of what a user has left: the maximum size of his next answer. Answers become smaller before they wait.
+const ANSWER_DIVISOR: u64 = 4;
+/// Size of the smallest part for an answer. A user who holds nothing always gets one.
+const ANSWER_BYTES_MIN: u64 = 64 << 10;
+/// Size of the largest part for an answer that is not yet known.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// Shares of users with large requests, across all shards. A connection looks up its user's share here once.
-#[derive(Debug, Default)]
-pub(super) struct Shares(Mutex<BTreeMap<UserId, Share>>);
-
-/// Memory that the large requests of one user hold, on all connections.
-#[derive(Debug, Clone)]
-pub(crate) struct Share(Arc<Held>);
-
-#[derive(Debug)]
-struct Held {
-    user: UserId,
-    bytes: AtomicU64,
-    bytes_max: u64,
+/// Kind of memory that a user holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Held {
+    /// Large requests that are not answered.
+    Requests,
+    /// Answers to come, and those that clients have not taken.
+    Answers,
 }
 
-/// Part of a share that one request holds; released when dropped.
+/// Shares of users, across all shards. A connection looks up its user's share here once.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    by_user: Mutex<BTreeMap<UserId, Share>>,
+    totals: Arc<Totals>,
+}
+
+/// Memory that all users hold together, by kind.
+#[derive(Debug, Default)]
+struct Totals {
+    bytes: [AtomicU64; 2],
+    /// Number of requests that wait for a part of a share.
+    waiting: AtomicUsize,
+}
+
+/// Memory that one user holds, on all connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Share(Arc<Holder>);
+
+#[derive(Debug)]
+struct Holder {
+    user: UserId,
+    bytes: [AtomicU64; 2],
+    bytes_max: [u64; 2],
+    totals: Arc<Totals>,
+}
+
+/// Part of a share that one request or answer holds; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     share: Share,
+    kind: Held,
     bytes: u64,
 }
 
@@ -51,7 +82,7 @@ pub(crate) struct Claim {
 #[derive(Debug, Default)]
 pub(crate) struct Excess {
     last_turn: u64,
-    by_user: BTreeMap<UserId, Waiting>,
+    by_user: BTreeMap<(UserId, Held), Waiting>,
 }
 
 /// Waiting requests of one user, in order of arrival.
@@ -61,12 +92,24 @@ struct Waiting {
     requests: VecDeque<Request>,
 }
 
-/// A large request that waits for a part of the share.
+/// A request that waits for a part of the share.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     key: ConnectionKey,
     turn: u64,
-    bytes: u64,
+    wants: Wants,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wants {
+    /// The buffer of a large request.
+    Buffer(u64),
+    /// Room for the answer to a request that has not started.
+    Start,
+    /// Room for the answer to a request in flight that has waited for messages.
+    Continue,
+    /// Room for a message of this size, which the request in flight has found.
+    Message(u64),
 }
 
 impl Excess {
@@ -79,42 +122,91 @@ impl Excess {
 impl Shares {
     fn of(&self, user: UserId, pool: &BufferPool) -> Share {
         // Every change is one insert or remove, so a panic leaves the table consistent.
-        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get(&user) {
             return share.clone();
         }
         shares.retain(|_, share| Arc::strong_count(&share.0) > 1);
-        let held = Held {
+        let capacity = pool.capacity_bytes();
+        let holder = Holder {
             user,
-            bytes: AtomicU64::new(0),
-            bytes_max: pool.capacity_bytes() / SHARE_DIVISOR,
+            bytes: Default::default(),
+            bytes_max: [capacity, capacity / ANSWERS_DIVISOR],
+            totals: Arc::clone(&self.totals),
         };
-        let share = Share(Arc::new(held));
+        let share = Share(Arc::new(holder));
         shares.insert(user, share.clone());
         share
+    }
+
+    /// Return whether a request of any user waits, on any shard.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.totals.waiting.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Share {
-    /// Claim a part of the share. A user who holds nothing always succeeds: a request larger than the share would wait
-    /// forever.
-    fn claim(&self, bytes: u64) -> Option<Claim> {
+    /// Bytes that the user may hold: half of what others leave.
+    fn bytes_max(&self, kind: Held) -> u64 {
+        let all = self.0.totals.bytes[kind as usize].load(Ordering::Relaxed);
+        let others = all.saturating_sub(self.held(kind));
+        self.0.bytes_max[kind as usize].saturating_sub(others) / 2
+    }
+
+    fn held(&self, kind: Held) -> u64 {
+        self.0.bytes[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Claim a part of the share. A user who holds nothing gets what is there, and more than can ever be there: it
+    /// would wait forever.
+    fn claim(&self, kind: Held, bytes: u64) -> Option<Claim> {
+        let bytes_max = self.bytes_max(kind);
+        let is_small = kind == Held::Requests || bytes <= ANSWER_BYTES_MIN;
+        let all_max = self.0.bytes_max[kind as usize];
+        let is_there = is_small || bytes > all_max || bytes <= bytes_max * 2;
         let added = |held: u64| {
             let after = held + bytes;
-            (held == 0 || after <= self.0.bytes_max).then_some(after)
+            (after <= bytes_max || held == 0 && is_there).then_some(after)
         };
         let order = Ordering::Relaxed;
-        let claimed = self.0.bytes.fetch_update(order, order, added);
-        claimed.ok().map(|_| Claim {
-            share: self.clone(),
-            bytes,
+        let claimed = self.0.bytes[kind as usize].fetch_update(order, order, added);
+        claimed.ok().map(|_| {
+            self.0.totals.bytes[kind as usize].fetch_add(bytes, order);
+            Claim {
+                share: self.clone(),
+                kind,
+                bytes,
+            }
         })
+    }
+
+    /// Claim a part for an answer of unknown size: smaller, the less is left.
+    fn claim_answer(&self) -> Option<Claim> {
+        let left = (self.bytes_max(Held::Answers)).saturating_sub(self.held(Held::Answers));
+        let bytes = (left / ANSWER_DIVISOR).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX);
+        self.claim(Held::Answers, bytes)
+    }
+}
+
+impl Claim {
+    /// Number of bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Hold this many bytes instead, whatever is left: they exist.
+    pub(crate) fn resize(&mut self, bytes: u64) {
+        let change = bytes.wrapping_sub(self.bytes);
+        self.bytes = bytes;
+        let kind = self.kind as usize;
+        self.share.0.bytes[kind].fetch_add(change, Ordering::Relaxed);
+        self.share.0.totals.bytes[kind].fetch_add(change, Ordering::Relaxed);
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.share.0.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.resize(0);
     }
 }
 
@@ -126,6 +218,11 @@ impl Memory {
         session.share = Some(known.unwrap_or_else(|| self.shares.of(user, &self.pool)));
         session.share.clone()
     }
+
+    /// Return whether a request of any user waits until that user holds less.
+    pub(crate) fn has_excess(&self) -> bool {
+        self.shares.are_awaited()
+    }
 }
 
 impl Shard {
@@ -135,61 +232,165 @@ impl Shard {
         if connection.inbox.has_claim() {
             return true;
         }
+        let wants = Wants::Buffer(BufferPool::size_bytes(bytes));
+        self.claim_or_wait(connection, wants)
+    }
+
+    /// Claim memory for the answer to a request that is about to start. Returns false if it waits until the user's
+    /// clients have taken others.
+    pub(crate) fn claim_answer(&mut self, connection: &mut Connection) -> bool {
+        connection.pipeline.has_answer_claim() || self.claim_or_wait(connection, Wants::Start)
+    }
+
+    /// Claim memory for the answer to the request in flight: for a message of this size that it has found, or for
+    /// messages that have become available. Returns the maximum size of the answer. `None` if the request waits;
+    /// [`Shard::repeat_poll`] follows.
+    pub(crate) fn claim_again(&mut self, key: ConnectionKey, message: Option<u64>) -> Option<u32> {
+        let mut connection = self.sessions.take(key)?;
+        connection.pipeline.release_answer_claim();
+        let wants = message.map_or(Wants::Continue, Wants::Message);
+        let is_claimed = self.claim_or_wait(&mut connection, wants);
+        let bytes_max = is_claimed.then(|| connection.pipeline.answer_bytes_max());
+        self.sessions.put(connection);
+        bytes_max
+    }
+
+    /// Count the answer to the request in flight, which was too small to need room before.
+    pub(crate) fn count_answer(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.sessions.get_mut(key)
+            && let Some(share) = self.memory.shared.share_of(&mut connection.session)
+        {
+            connection.pipeline.hold_answer(Claim {
+                share,
+                kind: Held::Answers,
+                bytes: 0,
+            });
+        }
+    }
+
+    /// Continue a request in flight that has got room for its answer.
+    fn repeat_poll(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if self.routing.has_wait(key) {
+            return self.resume_wait(key, effects);
+        }
+        let connection = self.sessions.get_mut(key);
+        if let Some(call) = connection.and_then(|connection| connection.pipeline.limit_poll()) {
+            let owner = self.owner(call.namespace);
+            let PartitionCall {
+                origin,
+                namespace,
+                request,
+            } = call;
+            let call = PartitionCall {
+                origin,
+                namespace,
+                request: headrace_partition::Request::Poll(request),
+            };
+            self.route_mail(owner, Mail::Call(call), effects);
+        }
+    }
+
+    /// Repeat a poll whose first message is larger than its part of the share, as soon as there is room for it.
+    pub(crate) fn poll_again(
+        &mut self,
+        key: ConnectionKey,
+        message_bytes: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.claim_again(key, Some(message_bytes)).is_some() {
+            self.repeat_poll(key, effects);
+        }
+    }
+
+    fn claim_or_wait(&mut self, connection: &mut Connection, wants: Wants) -> bool {
         if connection.share_turn > 0 {
             return false;
         }
         let Some(share) = self.memory.shared.share_of(&mut connection.session) else {
             return true;
         };
-        let bytes = BufferPool::size_bytes(bytes);
-        let user = share.0.user;
+        let place = (share.0.user, wants.kind());
         // Earlier requests of the user come first.
-        if !self.memory.excess.by_user.contains_key(&user)
-            && let Some(claim) = share.claim(bytes)
+        if !self.memory.excess.by_user.contains_key(&place)
+            && let Some(claim) = wants.claim(&share)
         {
-            connection.inbox.hold(Some(claim));
+            connection.hold(claim);
             return true;
         }
+        share.0.totals.waiting.fetch_add(1, Ordering::Relaxed);
         self.memory.excess.last_turn += 1;
         connection.share_turn = self.memory.excess.last_turn;
-        let waiting = self
-            .memory
-            .excess
-            .by_user
-            .entry(user)
-            .or_insert_with(|| Waiting {
-                share,
-                requests: VecDeque::new(),
-            });
+        let fresh = || Waiting {
+            share,
+            requests: VecDeque::new(),
+        };
+        let waiting = (self.memory.excess.by_user.entry(place)).or_insert_with(fresh);
         waiting.requests.push_back(Request {
             key: connection.key,
             turn: connection.share_turn,
-            bytes,
+            wants,
         });
         false
     }
 
     /// Resume requests whose users have room in their shares again.
-    pub(super) fn serve_excess(&mut self) {
+    pub(super) fn serve_excess(&mut self, effects: &mut Vec<Effect>) {
         let mut by_user = core::mem::take(&mut self.memory.excess.by_user);
+        let mut repeated = Vec::new();
         by_user.retain(|_, waiting| {
             while let Some(first) = waiting.requests.front().copied() {
+                let is_begun = matches!(first.wants, Wants::Continue | Wants::Message(_));
                 let waits = |connection: &&mut Connection| {
-                    connection.share_turn == first.turn && !connection.closing
+                    connection.share_turn == first.turn && (is_begun || !connection.closing)
                 };
                 if let Some(connection) = self.sessions.get_mut(first.key).filter(waits) {
-                    let Some(claim) = waiting.share.claim(first.bytes) else {
+                    let Some(claim) = first.wants.claim(&waiting.share) else {
                         return true;
                     };
                     connection.share_turn = 0;
-                    connection.inbox.hold(Some(claim));
-                    self.sessions.touch(first.key);
+                    connection.hold(claim);
+                    if is_begun {
+                        repeated.push(first.key);
+                    } else {
+                        self.sessions.touch(first.key);
+                    }
                 }
                 waiting.requests.pop_front();
+                let waiting_count = &waiting.share.0.totals.waiting;
+                waiting_count.fetch_sub(1, Ordering::Relaxed);
             }
             false
         });
         self.memory.excess.by_user = by_user;
+        for key in repeated {
+            self.repeat_poll(key, effects);
+        }
+    }
+}
+
+impl Wants {
+    fn kind(self) -> Held {
+        match self {
+            Self::Buffer(_) => Held::Requests,
+            Self::Start | Self::Continue | Self::Message(_) => Held::Answers,
+        }
+    }
+
+    fn claim(self, share: &Share) -> Option<Claim> {
+        match self {
+            Self::Buffer(bytes) => share.claim(Held::Requests, bytes),
+            Self::Start | Self::Continue => share.claim_answer(),
+            Self::Message(bytes) => share.claim(Held::Answers, bytes),
+        }
+    }
+}
+
+impl Connection {
+    fn hold(&mut self, claim: Claim) {
+        match claim.kind {
+            Held::Requests => self.inbox.hold(Some(claim)),
+            Held::Answers => self.pipeline.hold_answer(claim),
+        }
     }
 }
 
@@ -201,31 +402,50 @@ mod tests {
     fn a_user_who_holds_nothing_gets_whatever_it_is() {
         let memory = Memory::new(BufferPool::new(100));
         let share = memory.shares.of(UserId(7), memory.pool());
-        let first = share.claim(60).expect("nothing is held");
-        assert!(share.claim(1).is_none(), "more than half is held");
-        let other = memory.shares.of(UserId(8), memory.pool());
-        let claims = [other.claim(30), other.claim(20), other.claim(1)];
-        assert_eq!(claims.map(|claim| claim.is_some()), [true, true, false]);
+        let claim = |share: &Share, bytes| share.claim(Held::Requests, bytes);
+        let first = claim(&share, 60).expect("nothing is held");
+        assert!(claim(&share, 1).is_none(), "more than half is held");
         drop(first);
-        assert!(share.claim(50).is_some());
+        assert!(claim(&share, 50).is_some());
+    }
+
+    /// Each user leaves half of the rest to the others, and each of them gets a small part.
+    #[test]
+    fn users_share_what_is_left() {
+        let memory = Memory::new(BufferPool::new(64 << 20));
+        let of = |user| memory.shares.of(UserId(user), memory.pool());
+        let all = |share: &Share| -> Vec<Claim> {
+            core::iter::from_fn(|| share.claim_answer()).collect()
+        };
+        let sum = |claims: &[Claim]| claims.iter().map(Claim::bytes).sum::<u64>();
+        let held: Vec<Vec<Claim>> = (0..20).map(|user| all(&of(user))).collect();
+        assert!(sum(&held[0]) > 7 << 20 && sum(&held[1]) > 3 << 20);
+        assert!(held.iter().all(|claims| !claims.is_empty()));
+        let everything: u64 = held.iter().map(|claims| sum(claims)).sum();
+        assert!(everything <= (16 << 20) + 20 * ANSWER_BYTES_MIN);
+        assert!(
+            of(30).claim(Held::Answers, 1 << 20).is_none(),
+            "that much is not left"
+        );
+        drop(held);
+        assert!(of(30).claim(Held::Answers, 12 << 20).is_some());
+        assert!(
+            of(31).claim(Held::Answers, 20 << 20).is_some(),
+            "more than there is"
+        );
     }
 
     /// Shares of users without claims are dropped, and those in use stay the same objects.
     #[test]
     fn shares_last_as_long_as_their_claims() {
         let memory = Memory::new(BufferPool::new(100));
-        let share = memory.shares.of(UserId(7), memory.pool());
-        let _claim = share.claim(50);
-        drop(memory.shares.of(UserId(8), memory.pool()));
-        drop(memory.shares.of(UserId(9), memory.pool()));
-        assert!(
-            memory
-                .shares
-                .of(UserId(7), memory.pool())
-                .claim(1)
-                .is_none()
-        );
-        let count = memory.shares.0.lock().expect("whole").len();
+        let of = |user| memory.shares.of(UserId(user), memory.pool());
+        let share = of(7);
+        let _claim = share.claim(Held::Requests, 50);
+        drop(of(8));
+        drop(of(9));
+        assert!(of(7).claim(Held::Requests, 1).is_none());
+        let count = memory.shares.by_user.lock().expect("whole").len();
         assert_eq!(count, 2, "7, and 9 until the next comes");
     }
 }

@@ -2,6 +2,7 @@
 
 use headrace_link::Refusal;
 use headrace_model::Namespace;
+use headrace_partition::{PartitionError, ReadError};
 
 use crate::{
     Shard,
@@ -153,6 +154,11 @@ impl Shard {
         };
         if connection.gateway_link.is_some() {
             return self.answer_link(answer);
+        }
+        if let Err(Refusal::Partition(PartitionError::Read(ReadError::TooLarge { bytes }))) =
+            answer.result
+        {
+            return self.poll_again(origin.connection, bytes, effects);
         }
         crate::dispatch::encode_partition_answer(
             &mut connection.pipeline,

@@ -1,7 +1,8 @@
 //! Requests of this shard's connections that wait for messages (GW-7).
 //!
-//! A request that waits for one partition is parked there and answered from there. A group member's request that waits
-//! for any of several partitions must not get messages from two: partitions notify it, and it then polls one that has
+//! A request first polls a partition. If there is nothing, one that waits for one partition is parked there and answered
+//! from there, with a small answer at first: it holds no memory while it waits. A group member's request that waits for
+//! any of several partitions must not get messages from two: partitions notify it, and it then polls one that has
 //! messages. The connection's shard keeps the deadline, and makes a new plan when the catalog changes: permissions and
 //! owners are those of the catalog at the time of the answer, not of the request.
 
@@ -13,7 +14,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_link::{EndWait, Refusal, WhenReady};
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Poll, Response};
+use headrace_partition::{PartitionError, Poll, ReadError, Response};
 use headrace_wire::{Status, message::HEADER_BYTES};
 
 use crate::{
@@ -25,6 +26,9 @@ use crate::{
     hosting::members::find_member,
     sessions::connection::{Requester, status_response},
 };
+
+/// Maximum size of the answer to a parked request, which holds no part of its user's share.
+const PARKED_BYTES_MAX: u32 = 64 << 10;
 
 /// A waiting request.
 struct Wait {
@@ -40,6 +44,8 @@ struct Wait {
     is_void: bool,
     /// True if the request has waited at any partition.
     had_place: bool,
+    /// Maximum size of the answer, while a part of the user's share is held for it.
+    bytes_max: Option<u32>,
 }
 
 enum Phase {
@@ -59,6 +65,19 @@ enum Phase {
     },
     /// The deadline has passed: partitions are polled one after the other until one has messages.
     Taking { place: usize },
+    /// The user's share has no room for an answer. This phase follows when it has.
+    Claiming { then: Box<Phase> },
+}
+
+impl Phase {
+    /// Partition that the phase polls.
+    fn polled(&self, plan: &Plan) -> Option<Namespace> {
+        match self {
+            Self::Trying { place, .. } => Some(*place),
+            Self::Taking { place } => plan.places.get(*place).copied(),
+            Self::Nowhere | Self::Parked | Self::Notified | Self::Claiming { .. } => None,
+        }
+    }
 }
 
 impl Wait {
@@ -78,17 +97,17 @@ impl Wait {
 
     /// Return whether a poll is in flight at a partition other than this one.
     fn is_polled_elsewhere(&self, namespace: Namespace) -> bool {
-        let polled = match self.phase {
-            Phase::Trying { place, .. } => Some(place),
-            Phase::Taking { place } => self.plan.places.get(place).copied(),
-            Phase::Nowhere | Phase::Parked | Phase::Notified => None,
-        };
+        let polled = self.phase.polled(&self.plan);
         polled.is_some_and(|place| place != namespace)
     }
 
     /// Note a partition that is to be polled after the current one.
     fn note_ready(&mut self, namespace: Namespace) {
-        if let Phase::Trying { ready, .. } = &mut self.phase
+        let phase = match &mut self.phase {
+            Phase::Claiming { then } => &mut **then,
+            phase => phase,
+        };
+        if let Phase::Trying { ready, .. } = phase
             && self.plan.places.contains(&namespace)
             && !ready.contains(&namespace)
         {
@@ -171,11 +190,20 @@ fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
         Err(Refusal::NotReady | Refusal::NothingAssigned) => true,
         _ => false,
     };
+    let is_only = wait.plan.places.len() == 1;
     match (&wait.phase, result) {
-        (Phase::Notified | Phase::Nowhere, _) => Step::Ignore,
+        (Phase::Notified | Phase::Nowhere | Phase::Claiming { .. }, _) => Step::Ignore,
         // The catalog shows what has become of the partition.
         (_, Err(Refusal::NotFound)) | (Phase::Parked, Err(Refusal::NotReady)) => Step::Anew,
-        (Phase::Parked, Err(Refusal::NothingAssigned)) if !wait.plan.is_named => Step::Anew,
+        (Phase::Parked | Phase::Trying { .. }, Err(Refusal::NothingAssigned)) if is_only => {
+            if wait.plan.is_named {
+                Step::Answer
+            } else {
+                Step::Anew
+            }
+        }
+        // The partition is not open, and was asked not to wait for that.
+        (Phase::Trying { .. }, Ok(_)) if is_only && wait.is_due => Step::Answer,
         (Phase::Trying { .. } | Phase::Taking { .. }, _) if has_nothing && wait.is_void => {
             Step::Anew
         }
@@ -214,21 +242,18 @@ impl Shard {
             phase: Phase::Nowhere,
             is_void: false,
             had_place: false,
+            bytes_max: Some(requester.pipeline.answer_bytes_max()),
         });
         self.enter(key, &mut wait, effects);
         self.routing.waits.insert(key, wait);
     }
 
-    /// Execute the plan: park at its only partition, or poll the first of several.
+    /// Execute the plan: poll the first of its partitions.
     fn enter(&mut self, key: ConnectionKey, wait: &mut Wait, effects: &mut Vec<Effect>) {
         wait.is_void = false;
         wait.had_place |= !wait.plan.places.is_empty();
         match wait.plan.places[..] {
             [] => wait.phase = Phase::Nowhere,
-            [place] => {
-                wait.phase = Phase::Parked;
-                self.ask(key, wait, place, WhenReady::Answer, effects);
-            }
             [first, ..] => {
                 let catalog = self.catalog.load();
                 // The start rotates, so that partitions that always have messages do not starve the others.
@@ -254,12 +279,53 @@ impl Shard {
         ready: Vec<Namespace>,
         effects: &mut Vec<Effect>,
     ) {
-        wait.phase = Phase::Trying {
+        let phase = Phase::Trying {
             place,
             is_armed,
             ready,
         };
-        self.ask(key, wait, place, WhenReady::AnswerNow, effects);
+        self.poll_in(key, wait, phase, None, effects);
+    }
+
+    /// Enter a phase that polls, as soon as the user's share has room for the answer: for a message of this size, if it
+    /// is known.
+    fn poll_in(
+        &mut self,
+        key: ConnectionKey,
+        wait: &mut Wait,
+        phase: Phase,
+        message_bytes: Option<u64>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if wait.bytes_max.is_none() || message_bytes.is_some() {
+            wait.bytes_max = self.claim_again(key, message_bytes);
+        }
+        if wait.bytes_max.is_none() {
+            let then = Box::new(phase);
+            wait.phase = Phase::Claiming { then };
+            return;
+        }
+        wait.phase = phase;
+        if let Some(place) = wait.phase.polled(&wait.plan) {
+            self.ask(key, wait, place, WhenReady::AnswerNow, effects);
+        }
+    }
+
+    /// Continue a request whose user's share has room for its answer now.
+    pub(crate) fn resume_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(mut wait) = self.routing.waits.take(key) else {
+            return;
+        };
+        let connection = self.sessions.get_mut(key);
+        wait.bytes_max = connection.map(|connection| connection.pipeline.answer_bytes_max());
+        if let Phase::Claiming { then } = core::mem::replace(&mut wait.phase, Phase::Nowhere) {
+            if wait.is_void {
+                wait.phase = *then;
+                return self.wait_anew(key, wait, None, effects);
+            }
+            self.poll_in(key, &mut wait, *then, None, effects);
+        }
+        self.routing.waits.insert(key, wait);
     }
 
     /// Send a poll to a partition, which looks once or waits.
@@ -272,12 +338,20 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let origin = wait.origin(self, key);
+        let minimum_bytes = if wait.is_due {
+            0
+        } else {
+            wait.plan.poll.minimum_bytes
+        };
+        let bytes_max = match when_ready {
+            // Only whether there are messages is of interest.
+            WhenReady::Notify => minimum_bytes.max(PARKED_BYTES_MAX),
+            WhenReady::Answer => wait.bytes_max.unwrap_or(PARKED_BYTES_MAX),
+            WhenReady::AnswerNow => wait.bytes_max.unwrap_or(Poll::UNLIMITED),
+        };
         let poll = Poll {
-            minimum_bytes: if wait.is_due {
-                0
-            } else {
-                wait.plan.poll.minimum_bytes
-            },
+            minimum_bytes,
+            bytes_max,
             ..wait.plan.poll
         };
         let owner = self.owner(namespace);
@@ -307,13 +381,17 @@ impl Shard {
 
     /// Cancel the pending notifications of all partitions.
     fn disarm(&mut self, key: ConnectionKey, wait: &Wait, effects: &mut Vec<Effect>) {
-        let except = match wait.phase {
+        let phase = match &wait.phase {
+            Phase::Claiming { then } => &**then,
+            phase => phase,
+        };
+        let except = match phase {
             Phase::Notified => None,
             Phase::Trying {
                 place,
                 is_armed: true,
                 ..
-            } => Some(place),
+            } => Some(*place),
             _ => return,
         };
         let origin = wait.origin(self, key);
@@ -340,6 +418,23 @@ impl Shard {
             wait.note_ready(namespace);
             return self.routing.waits.insert(key, wait);
         }
+        if let Err(Refusal::Partition(PartitionError::Read(ReadError::TooLarge { bytes }))) = result
+        {
+            let phase = match core::mem::replace(&mut wait.phase, Phase::Nowhere) {
+                Phase::Parked => Phase::Trying {
+                    place: namespace,
+                    is_armed: false,
+                    ready: Vec::new(),
+                },
+                phase => phase,
+            };
+            if phase.polled(&wait.plan).is_some() {
+                self.poll_in(key, &mut wait, phase, Some(bytes), effects);
+            } else {
+                wait.phase = phase;
+            }
+            return self.routing.waits.insert(key, wait);
+        }
         match next_step(&wait, &result) {
             Step::Ignore => return self.routing.waits.insert(key, wait),
             Step::Anew => {
@@ -356,6 +451,9 @@ impl Shard {
                 return self.routing.waits.insert(key, wait);
             }
             Step::Answer => self.disarm(key, &wait, effects),
+        }
+        if wait.bytes_max.is_none() {
+            self.count_answer(key);
         }
         if let (Some(member), false) = (wait.plan.member, wait.plan.is_named) {
             let member = find_member(member, self.catalog.load(), namespace);
@@ -403,6 +501,13 @@ impl Shard {
         else {
             return;
         };
+        if wait.plan.places.len() == 1 {
+            return self.park(key, wait, place, effects);
+        }
+        wait.bytes_max = None;
+        if let Some(connection) = self.sessions.get_mut(key) {
+            connection.pipeline.release_answer_claim();
+        }
         let places = if is_armed {
             vec![place]
         } else {
@@ -417,6 +522,29 @@ impl Shard {
         if let Some(next) = ready.pop() {
             self.try_place(key, wait, next, true, ready, effects);
         }
+    }
+
+    /// Park a request at its only partition. Only one that waits for much keeps memory for it.
+    fn park(
+        &mut self,
+        key: ConnectionKey,
+        wait: &mut Wait,
+        place: Namespace,
+        effects: &mut Vec<Effect>,
+    ) {
+        wait.phase = Phase::Parked;
+        if let Some(connection) = self.sessions.get_mut(key) {
+            let pipeline = &mut connection.pipeline;
+            let minimum_bytes = wait.plan.poll.minimum_bytes;
+            wait.bytes_max = if minimum_bytes > PARKED_BYTES_MAX {
+                pipeline.shrink_answer_claim(minimum_bytes);
+                Some(pipeline.answer_bytes_max())
+            } else {
+                pipeline.release_answer_claim();
+                None
+            };
+        }
+        self.ask(key, wait, place, WhenReady::Answer, effects);
     }
 
     /// Poll from this place of the plan on until a partition has messages, because the deadline has passed.
@@ -438,8 +566,8 @@ impl Shard {
                 pipeline.answer_one(sequence, response);
             });
         };
-        wait.phase = Phase::Taking { place };
-        self.ask(key, &wait, namespace, WhenReady::AnswerNow, effects);
+        debug_assert_eq!(wait.plan.places.get(place), Some(&namespace));
+        self.poll_in(key, &mut wait, Phase::Taking { place }, None, effects);
         self.routing.waits.insert(key, wait);
     }
 

@@ -29,7 +29,7 @@ const TICKET_TIMEOUT_MICROS: u64 = 10_000_000;
 /// Time that a closing WebSocket waits for the answers to requests in flight.
 const CONCLUSION_MICROS: u64 = 1_000_000;
 /// Base time within which a payload with a dedicated buffer must arrive, within which the last bytes of a closing
-/// connection must leave, and within which an answer must be read while others wait for its memory.
+/// connection must leave, and within which a part of an answer must be read while others wait for its memory.
 const TRANSFER_MICROS: u64 = 20_000_000;
 /// Minimum rate of such a transfer: each this many bytes add one second to the deadline.
 const TRANSFER_BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
@@ -234,19 +234,18 @@ impl Shard {
         }
     }
 
-    /// Close connections whose clients have left an answer unread for longer than its transfer may take, while large
-    /// requests or answers of nodes wait for memory and unread answers hold more than their share of it. Otherwise a few
-    /// clients that do not read would stop all others of a gateway: it cannot know the size of an answer before it asks
-    /// a node for it.
+    /// Close connections whose clients have not taken the next part of an answer for longer than its transfer may take,
+    /// while others wait for the memory: requests of their users or large requests, or answers of nodes.
     pub(crate) fn close_slow_readers(&mut self, effects: &mut Vec<Effect>) {
         let now = self.now;
-        if self.sessions.slow_readers_at > now || !self.memory.pool().has_too_many_reads() {
+        if self.sessions.slow_readers_at > now {
+            return;
+        }
+        let memory = self.memory.shared();
+        if !memory.has_excess() && !memory.is_waiting() && !self.routing.links.is_starved() {
             return;
         }
         self.sessions.slow_readers_at = Timestamp(now.0 + SLOW_READERS_CHECK_MICROS);
-        if !self.memory.shared().is_waiting() && !self.routing.links.is_starved() {
-            return;
-        }
         let is_slow = |connection: &&Connection| {
             let until = connection.sending_since.0 + transfer_micros(connection.sending_bytes);
             connection.sending && connection.gateway_link.is_none() && until <= now.0
@@ -254,7 +253,10 @@ impl Shard {
         let slow: Vec<_> = (self.sessions.connections.iter().flatten())
             .map(Box::as_ref)
             .filter(is_slow)
-            .map(|connection| (connection.key, connection.sending_bytes))
+            .map(|connection| {
+                let bytes = connection.sending_bytes + connection.pipeline.outgoing_bytes();
+                (connection.key, bytes)
+            })
             .collect();
         if slow.is_empty() {
             return;

@@ -11,10 +11,14 @@ use super::{
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Input, MovedConnection},
+    dispatch::has_sizeable_answer,
     memory::{Place, Receiver},
     owner::Owner,
     routing::served::GatewayLink,
 };
+
+/// Maximum bytes of one send to a client.
+const SENT_AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Shard {
     /// Process a completed receive.
@@ -65,6 +69,7 @@ impl Shard {
             return self.link_input(input, effects);
         };
         connection.sending = false;
+        connection.pipeline.sent(connection.sending_bytes);
         if sent {
             self.sessions.touch(key);
         } else {
@@ -179,6 +184,9 @@ impl Shard {
                 .add_payload_deadline(self.now, connection, payload_bytes);
             return connection.inbox.is_large_whole();
         }
+        if !self.has_room_for_answer(connection, code, payload_bytes) {
+            return false;
+        }
         let Connection {
             key,
             inbox,
@@ -202,6 +210,18 @@ impl Shard {
         taken
     }
 
+    /// Return whether there is room for the answer to a request whose payload has arrived.
+    fn has_room_for_answer(
+        &mut self,
+        connection: &mut Connection,
+        code: u32,
+        payload_bytes: usize,
+    ) -> bool {
+        !has_sizeable_answer(code)
+            || connection.inbox.payload_mut(payload_bytes).is_none()
+            || self.claim_answer(connection)
+    }
+
     /// Send what is ready, receive if more is wanted, and close the connection if it has ended.
     pub(crate) fn advance(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let Some(connection) = self.sessions.get_mut(key) else {
@@ -222,9 +242,14 @@ impl Shard {
         connection.touched = false;
         if !connection.sending && connection.pipeline.has_outgoing() {
             connection.sending = true;
-            connection.sending_bytes = connection.pipeline.outgoing_bytes();
+            // A client shows by each part that it still reads. Gateways are watched by the silence of their links.
+            let bytes_max = match connection.gateway_link {
+                Some(_) => u64::MAX,
+                None => SENT_AT_ONCE_BYTES_MAX,
+            };
+            let (slices, bytes) = connection.pipeline.take_outgoing(bytes_max);
+            connection.sending_bytes = bytes;
             connection.sending_since = self.now;
-            let slices = connection.pipeline.take_outgoing();
             effects.push(Effect::Send {
                 connection: key,
                 slices,

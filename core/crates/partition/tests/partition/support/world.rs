@@ -455,6 +455,7 @@ pub fn poll(
         consumer,
         auto_commit,
         minimum_bytes: 0,
+        bytes_max: Poll::UNLIMITED,
     })
 }
 

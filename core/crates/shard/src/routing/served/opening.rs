@@ -1,6 +1,6 @@
 //! Opening of links.
 
-use headrace_link::{ToGateway, VERSION};
+use headrace_link::{OLDEST_VERSION, ToGateway, VERSION};
 use headrace_model::{NodeId, ShardId, Timestamp};
 use headrace_ticket::{Scope, Ticket};
 use headrace_wire::{Status, command::OpenLink};
@@ -52,7 +52,8 @@ impl Shard {
             return Err(Status::INVALID_TICKET);
         }
         let is_fresh = session.arrival.framing == Framing::Plain && !session.is_authenticated();
-        let is_known = request.version == VERSION && request.shard < self.config.shards.get();
+        let is_spoken = (OLDEST_VERSION..=VERSION).contains(&request.version);
+        let is_known = is_spoken && request.shard < self.config.shards.get();
         if !is_fresh || !is_known {
             return Err(Status::INVALID_COMMAND);
         }

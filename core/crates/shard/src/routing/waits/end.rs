@@ -47,12 +47,17 @@ impl Shard {
                 let origin = wait.origin(self, key);
                 self.stop(origin, wait.plan.places[0], EndWait::Take, effects);
             }
+            // The partition may not be open, or its node may hang.
+            Phase::Trying { place, .. } if wait.plan.places.len() == 1 => {
+                let origin = wait.origin(self, key);
+                self.stop(origin, place, EndWait::Take, effects);
+            }
             Phase::Notified => {
                 self.disarm(key, &wait, effects);
                 return self.take_from(key, wait, 0, effects);
             }
-            // Polls in flight run to completion.
-            Phase::Trying { .. } | Phase::Taking { .. } => {}
+            // Polls in flight, and those that wait for room, run to completion.
+            Phase::Trying { .. } | Phase::Taking { .. } | Phase::Claiming { .. } => {}
         }
         self.routing.waits.insert(key, wait);
     }
@@ -85,7 +90,9 @@ impl Shard {
                     self.stop(origin, wait.plan.places[0], EndWait::Refuse, effects);
                     wait.is_void = true;
                 }
-                Phase::Trying { .. } | Phase::Taking { .. } => wait.is_void = true,
+                Phase::Trying { .. } | Phase::Taking { .. } | Phase::Claiming { .. } => {
+                    wait.is_void = true;
+                }
                 Phase::Notified | Phase::Nowhere => {
                     self.wait_anew(key, wait, None, effects);
                     continue;

@@ -3,15 +3,18 @@
 //! The protocol has no request ids: the n-th response answers the n-th request. Batches to append may be in flight
 //! together. Every other request runs alone, so that it sees the effects of all earlier ones.
 
+mod room;
+
 use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
 
 use headrace_buffer::Slice;
 use headrace_link::TraceContext;
+use headrace_partition::Poll;
 use headrace_wire::{CommandCode, Status};
 
 use super::websocket;
 use crate::{
-    api::Sequence,
+    api::{PartitionCall, Sequence},
     dispatch::nothing_polled,
     memory::Claim,
     meter::{Meter, Place},
@@ -47,6 +50,20 @@ enum Slot {
     Raw(Slice),
 }
 
+impl Slot {
+    /// Memory in bytes that a response keeps: whole buffers, however little of them it is.
+    fn held_bytes(&self) -> u64 {
+        match self {
+            Self::Waiting { .. } => 0,
+            Self::Ready(slices) => slices
+                .iter()
+                .map(|slice| slice.capacity_bytes() as u64)
+                .sum(),
+            Self::ReadyOne(slice) | Self::Raw(slice) => slice.capacity_bytes() as u64,
+        }
+    }
+}
+
 /// Requests in flight, and responses that wait to be sent.
 #[derive(Debug, Default)]
 #[allow(
@@ -79,6 +96,12 @@ pub(crate) struct Pipeline {
     traced: Vec<(Sequence, NonZeroU32, TraceContext)>,
     /// Parts of the user's memory share that large requests in flight hold.
     claims: Vec<(Sequence, Claim)>,
+    /// Part of the user's share for the answer to the next request, or to the one in flight.
+    answer_claim: Option<Claim>,
+    /// Part of the user's share that answers hold until they are sent.
+    unsent_claim: Option<Claim>,
+    /// Poll in flight, which is repeated if its first message needs a larger part of the share.
+    poll: Option<PartitionCall<Poll>>,
 }
 
 impl Pipeline {
@@ -237,6 +260,9 @@ impl Pipeline {
             if !self.claims.is_empty() {
                 self.claims.retain(|(holder, _)| *holder != sequence);
             }
+            if let Some(claim) = self.answer_claim.take() {
+                room::keep_until_sent(&mut self.unsent_claim, claim, ready.held_bytes());
+            }
             if let Some(meter) = &self.meter
                 && let Some(status) = status_of(&ready)
             {
@@ -326,6 +352,7 @@ impl Pipeline {
         self.waiting = 0;
         self.in_flight_bytes = 0;
         self.claims.clear();
+        self.answer_claim = None;
         self.exclusive = false;
         for slot in slots {
             self.release(slot);
@@ -382,13 +409,36 @@ impl Pipeline {
         }
     }
 
-    /// Take everything that is ready to be sent.
-    pub(crate) fn take_outgoing(&mut self) -> Vec<Slice> {
-        if let Some(meter) = &self.meter {
-            meter.sent(self.outgoing_bytes);
+    /// Take what is ready to be sent, up to this many bytes. Returns their number.
+    pub(crate) fn take_outgoing(&mut self, bytes_max: u64) -> (Vec<Slice>, u64) {
+        let (mut count, mut bytes) = (0, 0);
+        while bytes < bytes_max
+            && let Some(slice) = self.outgoing.get(count)
+        {
+            bytes += slice.len() as u64;
+            count += 1;
         }
-        self.outgoing_bytes = 0;
-        core::mem::take(&mut self.outgoing)
+        let rest = self.outgoing.split_off(count);
+        let mut taken = core::mem::replace(&mut self.outgoing, rest);
+        let beyond = usize::try_from(bytes.saturating_sub(bytes_max)).expect("part of a slice");
+        if beyond > 0
+            && let Some(last) = taken.last_mut()
+        {
+            let end = last.len() - beyond;
+            self.outgoing.insert(0, last.slice(end..));
+            *last = last.slice(..end);
+            bytes = bytes_max;
+        }
+        if let Some(meter) = &self.meter {
+            meter.sent(bytes);
+        }
+        // Bytes between responses count for more than they are.
+        self.outgoing_bytes = if self.outgoing.is_empty() {
+            0
+        } else {
+            self.outgoing_bytes.saturating_sub(bytes)
+        };
+        (taken, bytes)
     }
 
     /// Return whether something is ready to be sent.
@@ -443,8 +493,8 @@ mod tests {
     use super::*;
 
     fn text(pipeline: &mut Pipeline) -> String {
-        pipeline
-            .take_outgoing()
+        let (taken, _) = pipeline.take_outgoing(u64::MAX);
+        taken
             .iter()
             .map(|slice| String::from_utf8_lossy(slice).into_owned())
             .collect()

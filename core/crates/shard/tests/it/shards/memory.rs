@@ -4,7 +4,7 @@ use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
 
 use crate::shards::messages::{payloads, poll};
-use crate::world::{Setup, World, batch, to_partition};
+use crate::world::{Setup, World, batch, to_partition, user};
 
 const MEMORY_BYTES: u64 = 16 << 20;
 
@@ -71,11 +71,18 @@ fn caches_of_an_idle_shard_are_given_back() {
 /// messages that occupied its memory.
 #[test]
 fn batches_that_wait_are_let_in_in_their_order() {
-    let mut world = with_memory(MEMORY_BYTES).with_topic(4);
+    // Messages are larger than what all answers together may hold, so each user gets one.
+    let mut world = with_memory(14 << 20).with_topic(4);
+    let may_poll = records::GlobalPermissions {
+        poll_messages: true,
+        ..Default::default()
+    };
+    let users = (1..4).map(|id| user(id, &format!("reader-{id}"), Some(may_poll)));
+    world.publish(users.collect());
     let producer = world.login(0);
     let payload = vec![7; 3_900_000];
     // Three consumers that receive nothing keep most of the memory.
-    let consumers: Vec<usize> = (0..3).map(|_| world.login(0)).collect();
+    let consumers: Vec<usize> = (1..4).map(|id| world.client_of(id)).collect();
     for (partition, consumer) in (0..).zip(&consumers) {
         assert_eq!(world.send(producer, partition, &[&payload]), Status::OK);
         world.hold_sends(*consumer);
@@ -104,9 +111,10 @@ fn batches_that_wait_are_let_in_in_their_order() {
     for link in &waiting {
         assert_eq!(world.reply(*link).status, Status::OK);
     }
-    let found = payloads(&mut world, producer, &poll(3, PollingStrategy::First, 10));
-    let lengths: Vec<usize> = found.iter().map(Vec::len).collect();
-    assert_eq!(lengths, [5, 3_900_000, 100_000, 50_000]);
+    for (offset, length) in [(0, 5), (1, 3_900_000), (2, 100_000), (3, 50_000)] {
+        let found = poll(3, PollingStrategy::Offset(offset), 1);
+        assert_eq!(payloads(&mut world, producer, &found)[0].len(), length);
+    }
 }
 
 /// Small batches are all appended, even if their partitions need more blocks than fit into memory.

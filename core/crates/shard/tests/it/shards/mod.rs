@@ -15,6 +15,7 @@ mod served;
 mod sessions;
 mod tickets;
 mod traces;
+mod unread;
 mod waits;
 mod watches;
 mod websocket;

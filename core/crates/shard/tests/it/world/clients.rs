@@ -184,6 +184,17 @@ impl World {
         self.wires[link].is_deaf = true;
     }
 
+    /// Take what is being sent to a client that does not read, and nothing more.
+    pub fn release_sends_once(&mut self, link: usize) {
+        let near = self.wires[link].near_mut();
+        if near.sending.take().is_some() {
+            let (shard, connection) = (near.shard, near.key);
+            let sent = true;
+            self.processes[GATEWAY].inputs[shard].push_back(Input::Sent { connection, sent });
+        }
+        self.run();
+    }
+
     /// Resume reading on the client.
     pub fn release_sends(&mut self, link: usize) {
         self.wires[link].is_deaf = false;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headrace_buffer::Buffer;
+use headrace_buffer::BufferPool;
 use headrace_log::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
 };
@@ -30,6 +30,7 @@ impl Files {
         &mut self,
         namespace: Namespace,
         operation: StorageOperation,
+        pool: &BufferPool,
     ) -> Result<StorageOutcome, StorageError> {
         let missing = StorageError {
             kind: StorageErrorKind::Missing,
@@ -72,7 +73,14 @@ impl Files {
                 let bytes = self.by_name.get(&(namespace, file)).ok_or(missing)?;
                 let start = bytes.len().min(usize::try_from(position).unwrap());
                 let end = bytes.len().min(start + length as usize);
-                return Ok(StorageOutcome::Read(Buffer::unpooled(&bytes[start..end])));
+                let exhausted = |_| StorageError {
+                    kind: StorageErrorKind::Exhausted,
+                    os_error: 12,
+                };
+                let mut buffer = pool.acquire_to_read(length as usize).map_err(exhausted)?;
+                buffer[..end - start].copy_from_slice(&bytes[start..end]);
+                buffer.set_len(end - start);
+                return Ok(StorageOutcome::Read(buffer));
             }
             StorageOperation::Truncate { file, length } => {
                 let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;

@@ -83,9 +83,10 @@ impl World {
 
     fn store_one(&mut self) {
         let (process, shard, namespace, request) = self.storage.pop_front().expect("one is there");
+        let pool = self.processes[process].memory.pool();
         let completion = StorageCompletion {
             id: request.id,
-            result: self.files.execute(namespace, request.operation),
+            result: self.files.execute(namespace, request.operation, pool),
         };
         self.processes[process].inputs[shard].push_back(Input::Storage {
             namespace,

@@ -58,6 +58,7 @@ pub fn poll(strategy: PollingStrategy) -> Poll {
         consumer: Some(ConsumerKey::Consumer(7)),
         auto_commit: false,
         minimum_bytes: 0,
+        bytes_max: Poll::UNLIMITED,
     }
 }
 
