@@ -167,7 +167,7 @@ def test_watching_needs_the_right_to_poll(root: RawConnection, shared_server: Se
 
 
 def test_the_bound_is_kept(tmp_path: Path) -> None:
-    settings = {"WAIT_MAX_PARTITIONS": "2", "SYSTEM_SHARDING_CPU_ALLOCATION": "1"}
+    settings = {"WAIT_MAX_PARTITIONS": "4", "SYSTEM_SHARDING_CPU_ALLOCATION": "1"}
     with ServerProcess(tmp_path / "data", settings) as server, ExitStack() as stack:
         root, *others = (stack.enter_context(RawConnection.as_root(server.address)) for _ in range(4))
         root.create_topic("s")

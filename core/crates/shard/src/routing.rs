@@ -1,5 +1,6 @@
 //! Ways of calls and answers between sessions and partitions: on this shard, to other shards, and over links.
 
+mod costs;
 pub(crate) mod links;
 mod mail;
 pub(crate) mod served;
@@ -9,7 +10,7 @@ pub(crate) mod watches;
 use std::sync::Arc;
 
 use headrace_catalog::{Catalog, Changes};
-use headrace_model::Timestamp;
+use headrace_model::{Timestamp, UserId};
 
 use self::{links::Links, waits::Waits, watches::Watches};
 use crate::api::ConnectionKey;
@@ -37,6 +38,17 @@ impl Routing {
     /// Number of partitions that waiting requests and watches count against the limit.
     pub(crate) fn subscriptions_count(&self) -> usize {
         self.waits.cost() + self.watches.cost()
+    }
+
+    /// Return whether a user may wait for or watch this many more partitions. He may have half of what others leave, and
+    /// one as long as there is one: no user ends the waits of others.
+    pub(crate) fn may_subscribe(&self, user: UserId, count: usize, count_max: usize) -> bool {
+        let held = self.waits.cost_of(user) + self.watches.cost_of(user);
+        let all = self.subscriptions_count();
+        let others = all - held;
+        let is_first = held == 0 && count <= 1;
+        all + count <= count_max
+            && (is_first || held + count <= count_max.saturating_sub(others) / 2)
     }
 
     /// Earliest deadline of a waiting request.

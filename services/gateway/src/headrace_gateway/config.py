@@ -126,7 +126,9 @@ class WaitConfig(Section):
     max_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
     """Maximum time that one request waits for messages; a request for a longer wait is answered after this time."""
     max_partitions: Annotated[int, Between(1, 10_000_000)] = 131_072
-    """Maximum number of partitions that all connections together may wait for or watch; further ones are refused."""
+    """Maximum number of partitions that all connections together may wait for or watch; further ones are refused
+    (status 20001). One user may have half of what the others leave.
+    """
 
 
 class TicketConfig(Section):

@@ -7,13 +7,14 @@
 //! owners are those of the catalog at the time of the answer, not of the request.
 
 mod end;
+mod room;
 
 use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_link::{EndWait, Refusal, WhenReady};
-use headrace_model::{Namespace, Timestamp};
+use headrace_model::{Namespace, Timestamp, UserId};
 use headrace_partition::{PartitionError, Poll, ReadError, Response};
 use headrace_wire::{Status, message::HEADER_BYTES};
 
@@ -24,6 +25,7 @@ use crate::{
     },
     dispatch::{Plan, encode_partition_answer, nothing_polled},
     hosting::members::find_member,
+    routing::costs::Costs,
     sessions::connection::{Requester, status_response},
 };
 
@@ -32,6 +34,8 @@ const PARKED_BYTES_MAX: u32 = 64 << 10;
 
 /// A waiting request.
 struct Wait {
+    /// User on whose behalf the connection waits.
+    user: UserId,
     sequence: Sequence,
     deadline: Timestamp,
     /// True after the deadline: any number of messages suffices.
@@ -126,13 +130,18 @@ fn cost(plan: &Plan) -> usize {
 pub(crate) struct Waits {
     by_connection: HashMap<ConnectionKey, Box<Wait>, FixedState>,
     deadlines: BTreeSet<(Timestamp, ConnectionKey)>,
-    cost: usize,
+    costs: Costs,
 }
 
 impl Waits {
     /// Number of partitions that all waits count against the limit.
     pub(crate) fn cost(&self) -> usize {
-        self.cost
+        self.costs.all()
+    }
+
+    /// Number of partitions that the waits of one user count.
+    pub(crate) fn cost_of(&self, user: UserId) -> usize {
+        self.costs.of(user)
     }
 
     /// Earliest deadline of a waiting request.
@@ -151,7 +160,7 @@ impl Waits {
     }
 
     fn insert(&mut self, key: ConnectionKey, wait: Box<Wait>) {
-        self.cost += wait.cost();
+        self.costs.add(wait.user, wait.cost());
         if !wait.is_due {
             self.deadlines.insert((wait.deadline, key));
         }
@@ -160,7 +169,7 @@ impl Waits {
 
     fn take(&mut self, key: ConnectionKey) -> Option<Box<Wait>> {
         let wait = self.by_connection.remove(&key)?;
-        self.cost -= wait.cost();
+        self.costs.remove(wait.user, wait.cost());
         self.deadlines.remove(&(wait.deadline, key));
         Some(wait)
     }
@@ -224,8 +233,9 @@ impl Shard {
         request: &[u8],
         effects: &mut Vec<Effect>,
     ) {
-        let waited_for = self.routing.waits.cost + self.routing.watches.cost();
-        if waited_for + cost(&plan) > self.config.waited_partitions_max {
+        let user = requester.session.principal().unwrap_or(plan.user);
+        let count_max = self.config.waited_partitions_max;
+        if !self.routing.may_subscribe(user, cost(&plan), count_max) {
             let response = status_response(Status::TOO_MANY_WAITS);
             return requester.pipeline.respond(response);
         }
@@ -234,6 +244,7 @@ impl Shard {
         let key = requester.key;
         let micros = micros.min(self.config.wait_micros_max);
         let mut wait = Box::new(Wait {
+            user,
             sequence: requester.pipeline.begin_alone(),
             deadline: Timestamp(self.now.0.saturating_add(micros)),
             is_due: false,
@@ -285,47 +296,6 @@ impl Shard {
             ready,
         };
         self.poll_in(key, wait, phase, None, effects);
-    }
-
-    /// Enter a phase that polls, as soon as the user's share has room for the answer: for a message of this size, if it
-    /// is known.
-    fn poll_in(
-        &mut self,
-        key: ConnectionKey,
-        wait: &mut Wait,
-        phase: Phase,
-        message_bytes: Option<u64>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if wait.bytes_max.is_none() || message_bytes.is_some() {
-            wait.bytes_max = self.claim_again(key, message_bytes);
-        }
-        if wait.bytes_max.is_none() {
-            let then = Box::new(phase);
-            wait.phase = Phase::Claiming { then };
-            return;
-        }
-        wait.phase = phase;
-        if let Some(place) = wait.phase.polled(&wait.plan) {
-            self.ask(key, wait, place, WhenReady::AnswerNow, effects);
-        }
-    }
-
-    /// Continue a request whose user's share has room for its answer now.
-    pub(crate) fn resume_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(mut wait) = self.routing.waits.take(key) else {
-            return;
-        };
-        let connection = self.sessions.get_mut(key);
-        wait.bytes_max = connection.map(|connection| connection.pipeline.answer_bytes_max());
-        if let Phase::Claiming { then } = core::mem::replace(&mut wait.phase, Phase::Nowhere) {
-            if wait.is_void {
-                wait.phase = *then;
-                return self.wait_anew(key, wait, None, effects);
-            }
-            self.poll_in(key, &mut wait, *then, None, effects);
-        }
-        self.routing.waits.insert(key, wait);
     }
 
     /// Send a poll to a partition, which looks once or waits.
@@ -522,29 +492,6 @@ impl Shard {
         if let Some(next) = ready.pop() {
             self.try_place(key, wait, next, true, ready, effects);
         }
-    }
-
-    /// Park a request at its only partition. Only one that waits for much keeps memory for it.
-    fn park(
-        &mut self,
-        key: ConnectionKey,
-        wait: &mut Wait,
-        place: Namespace,
-        effects: &mut Vec<Effect>,
-    ) {
-        wait.phase = Phase::Parked;
-        if let Some(connection) = self.sessions.get_mut(key) {
-            let pipeline = &mut connection.pipeline;
-            let minimum_bytes = wait.plan.poll.minimum_bytes;
-            wait.bytes_max = if minimum_bytes > PARKED_BYTES_MAX {
-                pipeline.shrink_answer_claim(minimum_bytes);
-                Some(pipeline.answer_bytes_max())
-            } else {
-                pipeline.release_answer_claim();
-                None
-            };
-        }
-        self.ask(key, wait, place, WhenReady::Answer, effects);
     }
 
     /// Poll from this place of the plan on until a partition has messages, because the deadline has passed.

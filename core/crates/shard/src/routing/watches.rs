@@ -22,6 +22,7 @@ use headrace_wire::{
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail},
+    routing::costs::Costs,
     sessions::connection::{Requester, payload_response, status_response},
 };
 
@@ -46,6 +47,7 @@ struct Watching {
     due: VecDeque<Namespace>,
     /// Partitions no longer watched, which the connection has yet to be notified of.
     gone: BTreeMap<Namespace, Status>,
+    user: UserId,
 }
 
 struct Place {
@@ -58,13 +60,18 @@ struct Place {
 pub(crate) struct Watches {
     seen: HashMap<Namespace, Seen, FixedState>,
     by_connection: HashMap<ConnectionKey, Watching, FixedState>,
-    cost: usize,
+    costs: Costs,
 }
 
 impl Watches {
     /// Number of watched partitions, each counted once for every watching connection.
     pub(crate) fn cost(&self) -> usize {
-        self.cost
+        self.costs.all()
+    }
+
+    /// Number of partitions that connections of one user watch.
+    pub(crate) fn cost_of(&self, user: UserId) -> usize {
+        self.costs.of(user)
     }
 
     /// Mark the newest view of a partition as due for a connection.
@@ -78,8 +85,18 @@ impl Watches {
     }
 
     /// Add a watch. Returns true if nothing is known of the partition yet.
-    fn insert(&mut self, key: ConnectionKey, namespace: Namespace, incarnation: u64) -> bool {
-        let watching = self.by_connection.entry(key).or_default();
+    fn insert(
+        &mut self,
+        key: ConnectionKey,
+        user: UserId,
+        namespace: Namespace,
+        incarnation: u64,
+    ) -> bool {
+        let fresh = || Watching {
+            user,
+            ..Watching::default()
+        };
+        let watching = self.by_connection.entry(key).or_insert_with(fresh);
         let seen = self.seen.entry(namespace).or_default();
         match watching.places.entry(namespace) {
             Entry::Occupied(mut known) => known.get_mut().incarnation = incarnation,
@@ -89,7 +106,7 @@ impl Watches {
                     is_due: false,
                 });
                 seen.watchers.push(key);
-                self.cost += 1;
+                self.costs.add(watching.user, 1);
             }
         }
         watching.gone.remove(&namespace);
@@ -114,7 +131,7 @@ impl Watches {
             if watching.places.remove(&namespace).is_none() {
                 continue;
             }
-            self.cost -= 1;
+            self.costs.remove(watching.user, 1);
             if let Entry::Occupied(mut seen) = self.seen.entry(namespace) {
                 seen.get_mut().watchers.retain(|watcher| *watcher != key);
                 if seen.get().watchers.is_empty() && seen.remove().is_armed {
@@ -224,13 +241,18 @@ impl Shard {
         let key = requester.key;
         match action {
             WatchAction::Add => {
-                let cost = self.routing.waits.cost() + self.routing.watches.cost() + places.len();
-                if cost > self.config.waited_partitions_max {
+                let user = requester.session.principal().unwrap_or_default();
+                let count_max = self.config.waited_partitions_max;
+                if !(self.routing).may_subscribe(user, places.len(), count_max) {
                     let response = status_response(Status::TOO_MANY_WAITS);
                     return requester.pipeline.respond(response);
                 }
                 for (namespace, incarnation) in places {
-                    if self.routing.watches.insert(key, *namespace, *incarnation) {
+                    if self
+                        .routing
+                        .watches
+                        .insert(key, user, *namespace, *incarnation)
+                    {
                         self.arm_watch(*namespace, effects);
                     }
                 }

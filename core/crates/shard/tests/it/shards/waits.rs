@@ -158,15 +158,40 @@ fn later_requests_of_a_connection_wait_behind() {
     assert_eq!(world.reply(waiting).status, Status::OK);
 }
 
+/// Each user may have half of what the others leave, and one wait as long as there is room for one.
+#[test]
+fn waits_of_one_user_leave_room_for_others() {
+    let mut world = World::new().with_topic(8);
+    let may_poll = records::GlobalPermissions {
+        poll_messages: true,
+        ..Default::default()
+    };
+    let users = (5..10).map(|id| user(id, &format!("user-{id}"), Some(may_poll)));
+    world.publish(users.collect());
+    let waits = (5..10).map(|user| {
+        let mut count = 0;
+        loop {
+            let link = world.in_process(0, user);
+            world.request(link, &next(0));
+            if let Some(refused) = world.try_reply(link) {
+                assert_eq!(refused.status, Status::TOO_MANY_WAITS);
+                return count;
+            }
+            count += 1;
+        }
+    });
+    assert_eq!(waits.collect::<Vec<_>>(), [8, 4, 2, 1, 1]);
+}
+
 #[test]
 fn the_bound_of_waits_refuses_with_a_status_of_its_own() {
     let mut world = World::new().with_topic(8);
     let links: Vec<_> = (0..10).map(|_| world.login(0)).collect();
-    let all: Vec<u32> = (0..8).collect();
+    let all: Vec<u32> = (0..6).collect();
     world.publish(vec![group(&[(1, &all)])]);
-    // A member waits for each of its partitions, any other consumer for one.
+    // A member waits for each of its partitions, any other consumer for one. One user has half.
     world.request(links[0], &member_wait(None));
-    let rest = WAITED_PARTITIONS_MAX - all.len();
+    let rest = WAITED_PARTITIONS_MAX / 2 - all.len();
     for link in &links[1..=rest] {
         world.request(*link, &next(0));
     }
