@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -13,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 from tests.compatibility.protocol import frames
-from tests.compatibility.protocol.codes import Code, Strategy
+from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
@@ -132,3 +133,33 @@ def test_unread_polls_delay_no_other_user(
                     reader.send_frame(Code.POLL_MESSAGES, poll)
         victim.check(show)
         assert server.memory_bytes() - before < POOL_BYTES
+
+
+def test_waits_of_one_user_leave_room_for_others(start_server: StartServer, show: list[str]) -> None:
+    """Regression: connections of one user took `wait.max_partitions`, and the waits of other users were refused."""
+    server = start_server({"WAIT_MAX_PARTITIONS": "40"})
+    with victim_of(server) as victim, ExitStack() as stack:
+        never = frames.poll("data", "large", 0, Strategy.OFFSET, 1_000_000, 1, who=frames.consumer(7))
+        for _ in range(60):
+            hostile = stack.enter_context(RawConnection.as_user(server.address, HOSTILE[0], "password"))
+            hostile.send_frame(Code.WAIT_MESSAGES, never + struct.pack("<IQ", 1, 60_000_000))
+        first = frames.poll("data", "small", 0, Strategy.FIRST, 0, 1, who=frames.consumer(1))
+        for _ in range(5):
+            assert victim.connection.status(Code.WAIT_MESSAGES, first + struct.pack("<IQ", 1, 1_000_000)) == Status.OK
+        victim.check(show)
+
+
+def test_connections_of_one_user_leave_places_to_others(start_server: StartServer, show: list[str]) -> None:
+    """Regression: a user who was logged in 299 times on 300 places kept all others out for as long as he liked."""
+    server = start_server({"TCP_MAX_CONNECTIONS": "40"})
+    with victim_of(server) as victim, ExitStack() as stack:
+        statuses = []
+        for name in HOSTILE:
+            for _ in range(20):
+                connection = stack.enter_context(RawConnection(server.address))
+                statuses.append(connection.status(Code.LOGIN_USER, frames.login(name, "password")))
+        assert set(statuses) == {Status.OK, Status.TOO_MANY_CONNECTIONS}
+        # Connections without a login take what is left, and leave again.
+        for _ in range(100):
+            stack.enter_context(closing(socket.create_connection((server.host, server.port), 20, ("127.0.0.2", 0))))
+        victim.check(show)

@@ -141,10 +141,18 @@ def all_alive(sockets: list[socket.socket]) -> bool:
 
 
 def test_one_connection_too_many(start_server: StartServer) -> None:
-    """A connection beyond the limit is refused, the others stay open, and a closed connection makes room again."""
-    server = start_server({"TCP_MAX_CONNECTIONS": "10"})
+    """A connection beyond the limit is refused, the users stay, and a closed connection makes room again."""
+    server = start_server({"TCP_MAX_CONNECTIONS": "8", "SYSTEM_SHARDING_CPU_ALLOCATION": "1"})
+    names = ["iggy", "one", "two", "three"]
     with ExitStack() as stack:
-        connections = [stack.enter_context(RawConnection(server.address)) for _ in range(10)]
+        connections = [stack.enter_context(RawConnection.as_root(server.address))]
+        for name in names[1:]:
+            connections[0].ok(Code.CREATE_USER, frames.create_user(name, "iggy"))
+        # Each user has half of what the others leave.
+        for name, count in zip(names, (3, 2, 1, 1), strict=True):
+            connections += [
+                stack.enter_context(RawConnection.as_user(server.address, name, "iggy")) for _ in range(count)
+            ]
         assert all(connection.is_alive() for connection in connections)
         with RawConnection(server.address) as refused:
             assert is_refused(refused)

@@ -213,12 +213,15 @@ def test_a_slow_handshake_ends_at_its_deadline(start_server: StartServer, files:
 
 
 def test_connections_beyond_the_limit_are_closed(start_server: StartServer, files: ServerFiles) -> None:
-    server = start_server(TLS | files.settings() | {"TCP_MAX_CONNECTIONS": "2"})
-    kept = [TlsConnection(server.address, files.trusting()) for _ in range(2)]
-    assert all(connection.is_alive() for connection in kept)
+    limits = {"TCP_MAX_CONNECTIONS": "1", "SYSTEM_SHARDING_CPU_ALLOCATION": "1"}
+    server = start_server(TLS | files.settings() | limits)
+    kept = TlsConnection(server.address, files.trusting())
+    # A connection without a login would leave.
+    kept.ok(Code.LOGIN_USER, frames.login("iggy", "iggy"))
     with TlsConnection(server.address, files.trusting()) as refused, pytest.raises((ConnectionClosed, OSError)):
         refused.request(Code.PING)
-    kept[0].close()
+    assert kept.is_alive()
+    kept.close()
 
     def let_in() -> bool:
         with TlsConnection(server.address, files.trusting()) as connection:
@@ -228,4 +231,3 @@ def test_connections_beyond_the_limit_are_closed(start_server: StartServer, file
                 return False
 
     eventually("a place", let_in)
-    kept[1].close()

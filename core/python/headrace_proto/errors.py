@@ -260,6 +260,7 @@ class Status(IntEnum):
     TOO_MANY_CONSUMERS = 20003
     OUTCOME_UNKNOWN = 20004
     TOO_MANY_CHANGES = 20005
+    TOO_MANY_CONNECTIONS = 20006
     NODE_NOT_FOUND = 20100
     NODE_REPLACED = 20101
     NODE_IN_USE = 20102
@@ -531,6 +532,7 @@ _ROWS = (
     (Status.TOO_MANY_CONSUMERS, "TooManyConsumers", Origin.WIRE, False, "As many consumers have stored offsets in the partition as are allowed: delete some, or read as a consumer group."),
     (Status.OUTCOME_UNKNOWN, "OutcomeUnknown", Origin.WIRE, False, "The result of the command did not become known in time: it may have been applied. Check before you repeat it."),
     (Status.TOO_MANY_CHANGES, "TooManyChanges", Origin.WIRE, True, "The user has changed too many access tokens, consumer groups and pins in a short time; nothing was done: wait before the next change."),
+    (Status.TOO_MANY_CONNECTIONS, "TooManyConnections", Origin.WIRE, True, "The user has as many connections as one user may have: close some."),
     (Status.NODE_NOT_FOUND, "NodeNotFound", Origin.WIRE, False, "The partition node does not exist."),
     (Status.NODE_REPLACED, "NodeReplaced", Origin.WIRE, False, "A later run of the partition node has registered; this one must stop."),
     (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),

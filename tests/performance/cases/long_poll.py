@@ -42,7 +42,8 @@ LAST = f"append to the last of {READERS}"
 
 def run(bench: Workbench) -> Section:
     """Measure the case."""
-    with bench.server("waiting") as server:
+    # One user may have half of the places.
+    with bench.server("waiting", TCP_MAX_CONNECTIONS=str(4 * READERS)) as server:
         create_topic(server, 4)
         samples = alternate(
             {WAITING: _arrivals(server, WAITING), POLLING: _arrivals(server, POLLING), LAST: _crowd(server)},

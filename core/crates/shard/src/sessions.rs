@@ -9,6 +9,7 @@ mod driving;
 mod expiry;
 pub mod proxy;
 pub(crate) mod registry;
+mod unauthenticated;
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -37,6 +38,8 @@ pub(crate) struct Sessions {
     heartbeats_at: Timestamp,
     stale_members_at: Timestamp,
     slow_readers_at: Timestamp,
+    /// Time from which connections without a login may be searched for again.
+    unauthenticated_at: Timestamp,
     /// Earliest expiry of a login on this shard; possibly of a session that has already ended.
     logins_expire_at: Option<Timestamp>,
     /// Number of disconnect requests at the last check.
@@ -83,6 +86,7 @@ impl Sessions {
             heartbeats_at: Timestamp(0),
             stale_members_at: Timestamp(0),
             slow_readers_at: Timestamp(0),
+            unauthenticated_at: Timestamp(0),
             logins_expire_at: None,
             disconnections_seen: 0,
             refusals: Refusals::default(),

@@ -28,7 +28,10 @@ class TcpConfig(Section):
     address: Address = Address.parse("127.0.0.1:8090")
     """Address to listen on; port 0 picks a free port."""
     max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
-    """Maximum number of connected clients; further connections are refused."""
+    """Maximum number of connected clients, over all transports. When all places are taken, the oldest connections
+    without a login leave, of the address that has most of them; without any, further connections are refused. One user
+    may have half of what other users leave; one more login is refused (status 20006).
+    """
     login_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration.parse("10 s")
     """Time after which a client that has not logged in is disconnected, regardless of its other requests; `0 s`
     disables this. Applies to `websocket` and `quic`, too.

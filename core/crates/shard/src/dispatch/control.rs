@@ -40,6 +40,7 @@ impl Shard {
         };
         let clients = self.sessions.clients().clone();
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
+        let places = self.places();
         let Some(connection) = self.sessions.get_mut(origin.connection) else {
             return;
         };
@@ -50,13 +51,14 @@ impl Shard {
         if let (true, Some(Body::UserId(user))) = (status.is_ok(), &reply.body) {
             let login = Login::new(credential(UserId(*user), &grounds));
             // The credential may have been revoked since the control plane checked it.
-            if login.holds(&catalog, now) {
+            if !login.holds(&catalog, now) {
+                status = Status::INVALID_CREDENTIALS;
+            } else if !clients.log_in(session.client, UserId(*user), places) {
+                status = Status::TOO_MANY_CONNECTIONS;
+            } else {
                 session.login = Some(login);
                 session.ticket = None;
                 session.route = None;
-                clients.set_user(session.client, Some(UserId(*user)));
-            } else {
-                status = Status::INVALID_CREDENTIALS;
             }
         } else if let Some(login) = (session.login.as_ref())
             .filter(|login| login.credential().password_version != 0)

@@ -16,6 +16,12 @@ use crate::{
 };
 
 impl Shard {
+    /// Number of connections that all shards may have.
+    pub(crate) fn places(&self) -> usize {
+        let shards = usize::from(self.config.shards.get());
+        self.config.connections_max.saturating_mul(shards)
+    }
+
     pub(crate) fn accepted(
         &mut self,
         key: ConnectionKey,
@@ -23,9 +29,14 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         // In-process APIs limit their own connections.
-        let is_full =
-            self.sessions.counts.limited >= self.config.connections_max && !arrival.is_in_process();
-        if self.sessions.shutting_down || is_full {
+        let is_limited = !arrival.is_in_process();
+        if is_limited && self.sessions.counts.limited >= self.config.connections_max {
+            self.close_unauthenticated(effects);
+        }
+        let is_full = self.sessions.counts.limited >= self.config.connections_max;
+        let is_beyond_share = (arrival.user)
+            .is_some_and(|user| !self.sessions.clients.has_place_for(user, self.places()));
+        if self.sessions.shutting_down || is_limited && (is_full || is_beyond_share) {
             effects.push(Effect::Close { connection: key });
             return;
         }

@@ -38,6 +38,50 @@ struct Clients {
     /// Clients that are to be disconnected.
     unwanted: BTreeSet<ClientId>,
     last_id: u32,
+    /// Number of connections of each user, without in-process ones.
+    by_user: BTreeMap<UserId, usize>,
+    /// Sum of these numbers.
+    logged_in: usize,
+}
+
+impl Clients {
+    fn count(&mut self, client: Client) {
+        if let Some(user) = client.user.filter(|_| client.is_listed()) {
+            *self.by_user.entry(user).or_default() += 1;
+            self.logged_in += 1;
+        }
+    }
+
+    fn uncount(&mut self, client: Client) {
+        let Some(user) = client.user.filter(|_| client.is_listed()) else {
+            return;
+        };
+        self.logged_in -= 1;
+        if let Some(count) = self.by_user.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(&user);
+            }
+        }
+    }
+
+    /// Return whether a user may have one more connection: half of the places that other users leave, or the first.
+    fn has_place_for(&self, user: UserId, places: usize) -> bool {
+        let held = self.by_user.get(&user).copied().unwrap_or(0);
+        let left = places.saturating_sub(self.logged_in - held);
+        held == 0 || held < left / 2
+    }
+
+    fn set_user(&mut self, id: ClientId, user: Option<UserId>) {
+        let Some(client) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        let before = *client;
+        client.user = user;
+        let after = *client;
+        self.uncount(before);
+        self.count(after);
+    }
 }
 
 /// Connections of all shards.
@@ -61,11 +105,13 @@ impl ClientRegistry {
             clients.last_id = clients.last_id.checked_add(1).unwrap_or(1);
             let id = ClientId(clients.last_id);
             if let std::collections::btree_map::Entry::Vacant(entry) = clients.by_id.entry(id) {
-                entry.insert(Client {
+                let client = Client {
                     id,
                     arrival,
                     user: arrival.user,
-                });
+                };
+                entry.insert(client);
+                clients.count(client);
                 return id;
             }
         }
@@ -73,9 +119,23 @@ impl ClientRegistry {
 
     /// Record that a connection logged in (`Some`) or out (`None`).
     pub fn set_user(&self, id: ClientId, user: Option<UserId>) {
-        if let Some(client) = self.lock().by_id.get_mut(&id) {
-            client.user = user;
+        self.lock().set_user(id, user);
+    }
+
+    /// Record that a connection logged in, unless its user has as many of these places as one may have.
+    pub(crate) fn log_in(&self, id: ClientId, user: UserId, places: usize) -> bool {
+        let mut clients = self.lock();
+        let is_known = (clients.by_id.get(&id)).is_some_and(|client| client.user == Some(user));
+        let has_place = is_known || clients.has_place_for(user, places);
+        if has_place {
+            clients.set_user(id, Some(user));
         }
+        has_place
+    }
+
+    /// Return whether a user may have one more of these places.
+    pub(crate) fn has_place_for(&self, user: UserId, places: usize) -> bool {
+        self.lock().has_place_for(user, places)
     }
 
     /// Set the address of a connection from its PROXY header.
@@ -88,7 +148,9 @@ impl ClientRegistry {
     /// Remove a closed connection.
     pub fn disconnected(&self, id: ClientId) {
         let mut clients = self.lock();
-        clients.by_id.remove(&id);
+        if let Some(client) = clients.by_id.remove(&id) {
+            clients.uncount(client);
+        }
         clients.unwanted.remove(&id);
     }
 

@@ -3,18 +3,21 @@
 mod endings;
 mod unauthenticated;
 
+use std::net::SocketAddr;
+
 use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
     control::v1::request::Operation,
     metadata::v1::command::Meant,
 };
+use headrace_shard::Arrival;
 use headrace_wire::{
     Command, Identifier, Status,
     command::{GroupPath, PartitionsCount, StreamPath, TopicPath},
     response::{ClientHeader, decode_list},
 };
 
-use crate::world::{CONNECTIONS_MAX, Setup, World, login};
+use crate::world::{CONNECTIONS_MAX, PASSWORD, Setup, World, login, user};
 
 /// GW-9: before a login only pings and logins are answered.
 #[test]
@@ -197,13 +200,65 @@ fn listeners_take_no_places_of_clients() {
     for _ in 0..CONNECTIONS_MAX {
         world.in_process(0, 0);
     }
-    let clients: Vec<usize> = (0..CONNECTIONS_MAX).map(|_| world.connect(0)).collect();
+    let clients: Vec<usize> = (0..CONNECTIONS_MAX).map(|_| world.login(0)).collect();
     assert!(clients.iter().all(|client| !world.is_closed(*client)));
     let beyond = world.connect(0);
     assert!(world.is_closed(beyond));
     world.hang_up(clients[3]);
     let next = world.connect(0);
     assert!(!world.is_closed(next));
+}
+
+fn from(world: &mut World, address: [u8; 4]) -> usize {
+    world.connect_by(0, |known| {
+        Arrival::tcp(SocketAddr::from((address, known.port())))
+    })
+}
+
+/// The oldest connection without a login leaves if all places are taken, of the address that has most of them.
+#[test]
+fn connections_without_a_login_leave_places_to_others() {
+    let mut world = World::new();
+    let (user, honest) = (world.login(0), from(&mut world, [10, 0, 0, 1]));
+    let first: Vec<usize> = (2..CONNECTIONS_MAX)
+        .map(|_| from(&mut world, [10, 0, 0, 2]))
+        .collect();
+    for _ in 0..30 {
+        world.pass(20_000);
+        let late = from(&mut world, [10, 0, 0, 2]);
+        assert!(!world.is_closed(late));
+    }
+    assert!(first.iter().all(|link| world.is_closed(*link)));
+    world.pass(20_000);
+    let late = from(&mut world, [10, 0, 0, 3]);
+    for link in [user, honest, late] {
+        assert!(!world.is_closed(link));
+        assert_eq!(world.ask(link, &login(PASSWORD)).status, Status::OK);
+    }
+}
+
+/// One user may have half of the places that the others leave: the next login is refused, and others log in.
+#[test]
+fn connections_of_one_user_leave_places_to_others() {
+    let mut world = World::new();
+    let users = (1..4).map(|id| user(id, &format!("user-{id}"), None));
+    world.publish(users.collect());
+    let roots: Vec<usize> = (0..CONNECTIONS_MAX).map(|_| world.login(1)).collect();
+    world.hang_up(roots[0]);
+    let again = world.login(1);
+    let beyond = world.connect(0);
+    let refused = world.ask(beyond, &login(PASSWORD)).status;
+    assert_eq!(refused, Status::TOO_MANY_CONNECTIONS);
+    assert_eq!(world.ask(again, &login(PASSWORD)).status, Status::OK);
+    world.hang_up(beyond);
+    // Users whom a listener has logged in.
+    let counts = (1..4).map(|id| {
+        (0..100).position(|_| {
+            let client = world.client_of(id);
+            world.is_closed(client)
+        })
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [Some(8), Some(4), Some(2)]);
 }
 
 /// Numbers are reused, and a gateway's catalog may be old: a command contains the incarnation of its stream, topic or

@@ -1,0 +1,69 @@
+//! Connections without a login, which leave when all places are taken.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+};
+
+use headrace_model::Timestamp;
+
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect},
+    sessions::connection::Connection,
+};
+
+/// Interval between two searches for connections without a login, which look at all connections.
+const SEARCH_PAUSE_MICROS: u64 = 10_000;
+/// Divisor of the number of an address's connections without a login: the part of them that leaves at once.
+const LEAVING_DIVISOR: usize = 8;
+/// Bits of an IPv6 address that identify a host's network.
+const NETWORK_BITS: u32 = 64;
+
+/// Host or network that an address belongs to.
+fn origin(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let network = u128::from(address) >> NETWORK_BITS << NETWORK_BITS;
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+    }
+}
+
+fn is_unauthenticated(connection: &Connection) -> bool {
+    connection.gateway_link.is_none()
+        && !connection.session.is_authenticated()
+        && !connection.session.arrival.is_in_process()
+}
+
+impl Shard {
+    /// Make room when all places are taken: the oldest connections without a login of the address that has most of them
+    /// are closed. Other addresses keep theirs, and so does every user.
+    pub(super) fn close_unauthenticated(&mut self, effects: &mut Vec<Effect>) {
+        if self.sessions.unauthenticated_at > self.now {
+            return;
+        }
+        self.sessions.unauthenticated_at = Timestamp(self.now.0 + SEARCH_PAUSE_MICROS);
+        let mut by_origin: BTreeMap<IpAddr, Vec<(Timestamp, ConnectionKey)>> = BTreeMap::new();
+        for connection in self
+            .sessions
+            .iter()
+            .filter(|known| is_unauthenticated(known))
+        {
+            let session = &connection.session;
+            let waiting = by_origin.entry(origin(session.arrival.address.ip()));
+            let found = (session.login_until, connection.key);
+            waiting.or_default().push(found);
+        }
+        let most = by_origin.into_values().max_by_key(Vec::len);
+        let Some(mut leaving) = most else {
+            return;
+        };
+        leaving.sort_unstable();
+        leaving.truncate((leaving.len() / LEAVING_DIVISOR).max(1));
+        for (_, key) in leaving {
+            self.close(key, effects);
+        }
+    }
+}
