@@ -380,7 +380,8 @@ impl Wants {
         match self {
             Self::Buffer(bytes) => share.claim(Held::Requests, bytes),
             Self::Start | Self::Continue => share.claim_answer(),
-            Self::Message(bytes) => share.claim(Held::Answers, bytes),
+            // A little more than the message, for small ones behind it.
+            Self::Message(bytes) => share.claim(Held::Answers, bytes + ANSWER_BYTES_MIN),
         }
     }
 }
