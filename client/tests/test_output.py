@@ -28,7 +28,7 @@ def test_text_is_not_reordered_in_any_form(capsys: pytest.CaptureFixture[str]) -
     output.print_yaml(document)
     as_yaml = capsys.readouterr().out
     output.print_table(["payload"], [["invoice\u202efdp.exe"]])
-    printed = as_json + as_yaml + capsys.readouterr().out
+    printed = as_json + as_yaml + capsys.readouterr().out + output.paragraph("invoice\u202efdp.exe", indent=2)
     assert "\u202e" not in printed
     assert json.loads(as_json) == yaml.safe_load(as_yaml) == document
 

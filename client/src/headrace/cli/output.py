@@ -196,7 +196,11 @@ def coloured(text: str, colour: str, *, bold: bool = False) -> str:
 
 
 def paragraph(text: str, *, indent: int) -> str:
-    """Return a text with all lines but the first indented, as wide as the terminal; one line if there is none."""
+    """Return a text with all lines but the first indented, as wide as the terminal; one line if there is none.
+
+    Control characters are escaped.
+    """
+    text = harmless(text)
     if not sys.stdout.isatty():
         return text
     width = max(shutil.get_terminal_size().columns, indent + _WORD_COLUMNS)
