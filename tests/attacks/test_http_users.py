@@ -202,7 +202,7 @@ def test_waits(start_server: StartServer, show: list[str]) -> None:
 
 
 def test_members(start_server: StartServer, show: list[str]) -> None:
-    """Regression: members of one user took all places, and nobody else could join any group."""
+    """Regression: members of one user took all places, and no other user could join any group."""
     server = start_server({"HTTP_CONSUMER_GROUP_MAX_MEMBERS": "8"})
     with users(server) as (hostile, other):
         assert other.ask("POST", "/streams/shop/topics/orders/consumer-groups", {"name": "g"})[0] == 201

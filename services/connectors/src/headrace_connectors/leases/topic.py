@@ -153,8 +153,8 @@ class LedgerTopic:
     async def _begin(self) -> None:
         """Find the newest snapshot, and begin where it does; at the beginning of the topic if there is none.
 
-        Entries are looked through from the end on. The stored offset is for processes of older releases: whoever may
-        read the topic may store another one, so nothing here depends on it.
+        Entries are looked through from the end on. The stored offset is for processes of older releases: every
+        reader of the topic may store another one, so nothing here depends on it.
         """
         end = (await self._client.plan(self._stream, self._topic, 0)).next_offset
         while end > 0:
