@@ -24,6 +24,9 @@ from tests.server_process import ServerProcess
 
 PLUGIN = """
 import os
+import pickle
+import socket
+import sys
 import time
 
 from headrace_connectors.contract import (
@@ -34,7 +37,16 @@ from headrace_connectors.contract import (
 class OddSettings(Settings):
     exits_at: int = -1
     blocks_at: int = -1
+    pickles: bool = False
     directory: str
+
+
+class Opens:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
 
 
 class Odd(Source):
@@ -51,6 +63,11 @@ class Odd(Source):
             self.next = decode_state(state, 1, int)
 
     async def poll(self):
+        if self.settings.pickles:
+            data = pickle.dumps(Opens(os.path.join(self.settings.directory, f"opened-by-{os.getppid()}")))
+            with socket.socket(fileno=os.dup(int(sys.argv[1]))) as parent:
+                parent.sendall(len(data).to_bytes(4, "big") + data)
+            time.sleep(60)
         once = os.path.join(self.settings.directory, "once")
         if self.next in (self.settings.exits_at, self.settings.blocks_at) and not os.path.exists(once):
             open(once, "w").close()
@@ -247,6 +264,15 @@ def test_calls_at_the_same_time_have_an_answer_each(process: Process, stream: st
         for call in calls:
             assert call.result(30)["abandoned"].startswith("position ")
     goes_on(process, "odd")
+
+
+def test_what_it_sends_is_not_run_by_the_parent(process: Process, stream: str, tmp_path: Path) -> None:
+    """Regression: a plugin that wrote a pickle to the socket of its process had the parent run what was in it."""
+    process.start(odd(stream, tmp_path, "pickles = true") + neighbour(stream))
+    failed = until(lambda: found if (found := process.status("odd"))["last_error"] else None)
+    assert "has sent what is no message, and is ended" in failed["last_error"]
+    assert not list(tmp_path.glob("opened-by-*"))
+    goes_on(process, "calm")
 
 
 def test_its_process_ends_with_the_parent(process: Process, stream: str, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import pickle
 import signal
 import socket
 import sys
@@ -21,23 +20,26 @@ from headrace.aio.client import Client
 from headrace.sdk.errors import HeadraceError
 from headrace_chassis import log_output
 from headrace_chassis.log_output import LoggingSettings
-from headrace_connectors.contract import Lag
+from headrace_connectors.contract import ConnectorError, Lag
 from headrace_connectors.garbage_collection import loaded_objects_frozen
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.isolation.messages import (
     LENGTH,
+    Abandoned,
     Answer,
     Ask,
     Failed,
-    Message,
     Progress,
     Report,
     Save,
     Task,
+    ToChild,
+    ToParent,
     Until,
-    from_bytes,
-    to_bytes,
+    at_child,
+    counts_of,
+    to_parent,
 )
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
@@ -65,18 +67,18 @@ class Pipe:
         self._sending = threading.Lock()
         self.until: float | None = None
 
-    def send(self, message: Message) -> None:
+    def send(self, message: ToParent) -> None:
         """Send a message."""
         with self._sending:
             try:
-                self._connection.sendall(to_bytes(message))
+                self._connection.sendall(to_parent(message))
             except OSError:
                 os._exit(ORPHANED)
 
-    def receive(self) -> Message:
+    def receive(self) -> ToChild:
         """Wait for a message; end the process if none can come any more, or the lease is over."""
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
-        return from_bytes(self._exactly(length))
+        return at_child(self._exactly(length))
 
     def _exactly(self, count: int) -> bytes:
         data = b""
@@ -189,9 +191,9 @@ class _Child:
     async def _abandon(self) -> None:
         connector = await self._connector
         try:
-            answer = Answer(await connector.abandon(), None)
+            answer = Abandoned(await connector.abandon())
         except Exception as error:  # noqa: BLE001 - raised again by the parent
-            answer = Answer(None, _portable(error))
+            answer = Abandoned(error_code=getattr(error, "code", ConnectorError.code), error=str(error))
         self._pipe.send(answer)
 
     def _report(self, connector: SourceConnector | SinkConnector, *, is_last: bool = False) -> None:
@@ -204,7 +206,7 @@ class _Child:
         progress = Progress.of(connector.status)
         # The lease is that of the parent, which describes it.
         document = {name: value for name, value in connector.document().items() if name != "runs_in"}
-        self._pipe.send(Report(document, progress, connector.counters, destinations, circuits, self._lag))
+        self._pipe.send(Report(document, progress, counts_of(connector.counters), destinations, circuits, self._lag))
 
 
 class _ParentLease:
@@ -231,15 +233,6 @@ class _ParentLease:
     def runs_in(self, connector: str) -> str | None:
         del connector
         return None
-
-
-def _portable(error: Exception) -> Exception:
-    """Return an exception that another process can read."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - made in this line
-    except Exception:  # noqa: BLE001 - of a plugin, which may define it in any way
-        return RuntimeError(str(error))
-    return error
 
 
 async def _main(pipe: Pipe, task: Task) -> None:

@@ -14,6 +14,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from headrace_connectors.contract import ConnectorError, Lag
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import SinkSpec, SourceSpec
@@ -22,17 +24,19 @@ from headrace_connectors.runtime.connector import Connector, Unsupported
 from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.isolation.child import LEASE_OVER, REPORT_SECONDS
 from headrace_connectors.runtime.isolation.messages import (
+    BYTES_MAX,
     LENGTH,
+    Abandoned,
     Answer,
     Ask,
     Failed,
-    Message,
     Report,
     Save,
     Task,
+    ToChild,
     Until,
-    from_bytes,
-    to_bytes,
+    at_parent,
+    to_child,
 )
 from headrace_connectors.runtime.status import State
 from headrace_connectors.state.store import States
@@ -64,16 +68,16 @@ class _Child:
     process: Process
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    asked: deque[asyncio.Future[Answer]] = field(default_factory=deque)
+    asked: deque[asyncio.Future[Abandoned]] = field(default_factory=deque)
     """Callers that wait for an answer, in the order in which it answers them."""
     last: Report | None = None
     failure: str | None = None
     """Reason why it could not begin."""
 
-    def send(self, message: Message) -> None:
-        self.writer.write(to_bytes(message))
+    def send(self, message: ToChild) -> None:
+        self.writer.write(to_child(message))
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Abandoned) -> None:
         asked = self.asked.popleft()
         # A caller that has gone has its answer, too.
         if not asked.done():
@@ -148,10 +152,10 @@ class ProcessConnector(Connector):
         answered = asyncio.get_running_loop().create_future()
         child.asked.append(answered)
         child.send(Ask())
-        answer: Answer = await answered
-        if answer.error is not None:
-            raise answer.error
-        return answer.value
+        answer: Abandoned = await answered
+        if answer.error_code is not None:
+            raise _failed(answer.error, answer.error_code)
+        return answer.position
 
     def destinations(self) -> list[dict[str, Any]]:
         """Describe the destinations of a source, as of its last report."""
@@ -229,13 +233,11 @@ class ProcessConnector(Connector):
             child.signal(signal.SIGKILL)
             child.writer.close()
             while child.asked:
-                child.answered(Answer(None, NotRunning(f"the process of {self.key} has ended")))
+                child.answered(Abandoned(None, NotRunning.code, f"the process of {self.key} has ended"))
             await child.process.wait()
         progress = None if child.last is None else child.last.progress
         if status == 0 and progress is not None and progress.state is State.ERROR:
-            failed = ConnectorError(progress.last_error or "it has failed")
-            failed.code = progress.error_code or failed.code  # type: ignore[misc] # of this error alone
-            raise failed
+            raise _failed(progress.last_error or "it has failed", progress.error_code)
         if self._stop.is_set() or (status == 0 and progress is not None):
             return None
         if child.failure is not None:
@@ -252,8 +254,14 @@ class ProcessConnector(Connector):
         while True:
             try:
                 (length,) = LENGTH.unpack(await child.reader.readexactly(LENGTH.size))
-                message = from_bytes(await child.reader.readexactly(length))
+                if length > BYTES_MAX:
+                    raise msgspec.DecodeError(f"it has {length} bytes")
+                message = at_parent(await child.reader.readexactly(length))
             except (asyncio.IncompleteReadError, OSError):
+                return
+            except msgspec.MsgspecError as error:
+                child.failure = f"the process of {self.key} has sent what is no message, and is ended: {error}"
+                child.signal(signal.SIGKILL)
                 return
             match message:
                 case Report():
@@ -262,7 +270,7 @@ class ProcessConnector(Connector):
                     child.failure = text
                 case Save(state):
                     child.send(await self._saved(state))
-                case Answer() if child.asked:
+                case Abandoned() if child.asked:
                     child.answered(message)
                 case _:
                     pass
@@ -271,12 +279,12 @@ class ProcessConnector(Connector):
         try:
             await self._states.save(self.key, self.plugin, state)
         except (ConnectorError, OSError) as error:
-            return Answer(None, error)
-        return Answer(None, None)
+            return Answer(error)
+        return Answer(None)
 
     def _show(self, child: _Child, report: Report, base: tuple[int, int]) -> None:
         child.last = report
-        self.counters = report.counters
+        self.counters = report.counts.counters()
         self._document = report.document
         self._lag = report.lag
         self._open_circuits_count = report.open_circuits_count
@@ -319,6 +327,12 @@ class ProcessConnector(Connector):
                 )
                 self.status.failed(blocked)
                 self.status.become(State.DEGRADED, str(blocked))
+
+
+def _failed(text: str, code: str | None) -> ConnectorError:
+    error = ConnectorError(text)
+    error.code = code or error.code  # type: ignore[misc] # of this error alone
+    return error
 
 
 async def _started() -> _Child:
