@@ -14,6 +14,7 @@ import pytest
 from tests.apis.http.api import Api, rights
 from tests.conftest import StartServer
 from tests.connectors.process import Connectors
+from tests.rights import STREAM_RIGHTS
 from tests.sdk.conftest import url_of
 from tests.server_process import USERNAME, ServerProcess
 
@@ -40,9 +41,10 @@ async def test_users_read_and_change_with_permissions_of_their_own(known: tuple[
     connectors.becomes("made", "running")
     async with aiohttp.ClientSession() as session:
         root = await Api(session, server.http_url).login()
+        await until_topic(root)
         watcher = await root.create_user("watcher", rights("read_servers"))
         guest = await root.create_user("guest", rights("read_streams"))
-        manager = await root.create_user("mänager", rights("manage_servers"))
+        manager = await root.create_user("mänager", rights("manage_servers", "send_messages"))
         assert (await guest("GET", "/connectors")).code == 41
         (found,) = await watcher.ok("GET", "/connectors")
         assert (found["key"], found["kind"], found["state"], found["group"]) == ("made", "source", "running", None)
@@ -72,6 +74,62 @@ async def test_users_read_and_change_with_permissions_of_their_own(known: tuple[
         assert actions["ChangeConnector"]["subject"]["connector"] == "made"
         for path in ("/settings", "/logs", "/audit", "/connectors"):
             assert TOKEN not in (await root("GET", path)).body.decode()
+
+
+OUT = {"plugin": "http", "settings": {"url": "http://127.0.0.1:9/"}}
+BEYOND = [
+    ("sink", OUT | {"stream": "shop", "topic": "orders"}),
+    ("sink", OUT | {"topics": [{"stream": "shop", "topic": "orders"}]}),
+    ("sink", OUT | {"stream": "${NAME}", "topic": "orders"}),
+    ("sink", OUT | {"stream": "shop", "topic": "missing"}),
+    ("source", {"plugin": "random", "stream": "shop", "topic": "orders"}),
+    ("source", {"plugin": "random", "stream": "shop", "topic": "missing"}),
+    ("source", {"plugin": "random", "stream": "${NAME}", "topic": "orders"}),
+    ("source", {"plugin": "random", "stream": "shop", "topic": "orders", "routing": {"topic_column": "t"}}),
+    ("source", {"plugin": "random", "stream": "shop", "topic": "orders", "transforms": {"x": {"plugin": "route"}}}),
+]
+
+
+async def test_a_connector_does_nothing_that_its_user_may_not(known: tuple[ServerProcess, Connectors]) -> None:
+    """Regression: the right to manage the server alone was enough to read every topic through a sink."""
+    server, connectors = known
+    connectors.run(SOURCE)
+    connectors.becomes("made", "running")
+    async with aiohttp.ClientSession() as session:
+        root = await Api(session, server.http_url).login()
+        topics = await until_topic(root)
+        manager = await root.create_user("manager", rights("manage_servers"))
+        for kind, definition in BEYOND:
+            for query in ("", "?check=true"):
+                answer = await manager(
+                    "POST", f"/connectors/x/versions{query}", {"kind": kind, "definition": definition}
+                )
+                assert (answer.status, answer.code) == (403, 41), definition
+        changed = {"definition": CHANGED}
+        assert (await manager("POST", "/connectors/made/versions", changed)).code == 41
+        await root.ok("POST", "/connectors/made/versions", changed)
+        assert (await manager("POST", "/connectors/made/versions/1/activate", {})).code == 41
+        assert {one["key"] for one in await root.ok("GET", "/connectors")} == {"made"}
+        # The right on one topic is enough for it, and for no other.
+        one_topic = {"manage_topic": False, "read_topic": False, "poll_messages": True, "send_messages": True}
+        stream_id, topic_id = topics
+        on_topic = {"topics": {str(topic_id): one_topic}} | dict.fromkeys(STREAM_RIGHTS, False)
+        reader = await root.create_user("reader", rights("manage_servers") | {"streams": {str(stream_id): on_topic}})
+        for kind, definition in BEYOND[2:4] + BEYOND[5:]:
+            answer = await reader("POST", "/connectors/x/versions", {"kind": kind, "definition": definition})
+            assert (answer.status, answer.code) == (403, 41), definition
+        for number, (kind, definition) in enumerate((*BEYOND[:2], BEYOND[4])):
+            body = {"kind": kind, "definition": definition}
+            await reader.ok("POST", f"/connectors/x{number}/versions", body)
+
+
+async def until_topic(root: Api) -> tuple[int, int]:
+    """Wait for the topic of the source; return the ids of the stream and the topic."""
+    async with asyncio.timeout(30):
+        while (await root("GET", "/streams/shop/topics/orders")).status != 200:
+            await asyncio.sleep(0.02)
+    stream = await root.ok("GET", "/streams/shop")
+    return stream["id"], (await root.ok("GET", "/streams/shop/topics/orders"))["id"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from headrace_core import CodecError
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import NONE, Proxies
 from headrace_gateway.access.tokens import Bearer, Tokens
+from headrace_gateway.connectors.reach import Reach
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.sizes import size_text
@@ -137,11 +138,44 @@ class Call(Generic[Query, Body]):
         Raises:
             Refused: The user lacks the permission.
         """
+        username, everywhere = await self._rights_everywhere()
+        if not everywhere.manage_servers:
+            raise Refused(Status.UNAUTHORIZED)
+        return username
+
+    async def may_connect(self, reach: Reach) -> None:
+        """Require the permissions for what a connector reads and writes, which uses a login of its own.
+
+        Raises:
+            Refused: The user lacks one of them.
+        """
+        _, everywhere = await self._rights_everywhere()
+        creates = everywhere.manage_streams or everywhere.manage_topics
+        reads = creates or everywhere.read_streams or everywhere.read_topics or everywhere.poll_messages
+        if (reach.reads_any and not reads) or (reach.writes_any and not creates):
+            raise Refused(Status.UNAUTHORIZED, "The connector may use any topic: that needs the rights on all of them.")
+        for stream, topic in () if reads else reach.reads:
+            # Commands that need the right, and do nothing to a partition that does not exist.
+            encoded = core.encode_get_consumer_offset(stream=stream, topic=topic, partition=_U32_MAX)
+            await self._may_use(encoded, f"read {stream}/{topic}")
+        for stream, topic in () if creates else reach.writes:
+            encoded = core.encode_flush_unsaved_buffer(stream=stream, topic=topic, partition=_U32_MAX)
+            await self._may_use(encoded, f"write to {stream}/{topic}, or to create it")
+
+    async def _may_use(self, encoded: tuple[int, bytes], what: str) -> None:
+        try:
+            await self.ask(encoded)
+        except Refused as refusal:
+            # A topic that does not exist is created with the rights of the connectors.
+            if refusal.status != Status.PARTITION_NOT_FOUND:
+                raise Refused(Status.UNAUTHORIZED, f"The connector needs a user who has the right to {what}.") from None
+
+    async def _rights_everywhere(self) -> tuple[str, core.GlobalPermissions]:
         # A user may read itself, with its permissions.
         user = core.decode_user(await self.ask(core.encode_get_user(user=self.user_id)))
-        if user is None or user.permissions is None or not user.permissions.everywhere.manage_servers:
+        if user is None or user.permissions is None:
             raise Refused(Status.UNAUTHORIZED)
-        return user.username
+        return user.username, user.permissions.everywhere
 
     def check_token(self) -> None:
         """Check again that the token is valid, during a long answer.

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from headrace_gateway.connectors.reach import reach_of
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.models.connectors import (
     ActivationBody,
@@ -75,9 +76,12 @@ async def create_connector_version(call: Call[NewVersionQuery, NewVersionBody]) 
     """Change a connector, or create one: the definition is checked, stored as a version, and in effect.
 
     Secrets in it are references. With `check` it is only checked, and the answer has the present versions. Needs the
-    permission to manage the server.
+    permission to manage the server, to poll what a sink reads, and to send to what a source writes.
     """
     key, body = _key(call), msgspec.to_builtins(call.body)
+    await call.may_manage_server()
+    kind = call.body.kind or (await _versions(call)).versions[0].kind
+    await call.may_connect(reach_of(kind, call.body.definition))
     if call.query.check:
         await _change(call, "CheckConnector", key, "versions", body=body, query={"check": "true"})
         return await _read(call, ConnectorVersionsAnswer, key, "versions")
@@ -95,9 +99,14 @@ async def create_connector_version(call: Call[NewVersionQuery, NewVersionBody]) 
     errors=_CHANGING,
 )
 async def activate_connector_version(call: Call[EpochQuery, ActivationBody]) -> ConnectorVersionsAnswer:
-    """Put a version into effect, such as an older one. Needs the permission to manage the server."""
+    """Put a version into effect, such as an older one. Needs the permissions of its definition, as a change does."""
+    await call.may_manage_server()
+    number = call.number("number")
+    for version in (await _versions(call)).versions:
+        if version.number == number and version.definition is not None:
+            await call.may_connect(reach_of(version.kind, version.definition))
     body = msgspec.to_builtins(call.body)
-    parts = (_key(call), "versions", call.number("number"), "activate")
+    parts = (_key(call), "versions", number, "activate")
     changed = await _change(call, "ActivateConnectorVersion", *parts, body=body, epoch=call.query.epoch)
     return _converted(changed, ConnectorVersionsAnswer)
 
@@ -140,6 +149,11 @@ async def restart_connector(call: Call[Nothing, Nothing]) -> ConnectorAnswer:
 
 def _key(call: Call[Any, Any]) -> str:
     return call.request.match_info["key"]
+
+
+async def _versions(call: Call[Any, Any]) -> ConnectorVersionsAnswer:
+    answer = await call.services.connectors.ask("GET", "connectors", _key(call), "versions")
+    return _converted(answer, ConnectorVersionsAnswer)
 
 
 async def _read(call: Call[Any, Any], kind: type[Answer], *parts: str) -> Answer:
