@@ -283,6 +283,57 @@ async def test_changes_refer_to_what_the_file_allows(
     assert "PGPASSWORD may not be used" in unusable.reason
 
 
+def test_secrets_are_those_of_a_connector(configurations: Callable[..., Configurations]) -> None:
+    """Regression: a new connector could refer to the variables of all others, and send them to any address."""
+    text = (
+        '[sources.hook]\nplugin = "webhook"\nstream = "s"\ntopic = "t"\n[sources.hook.settings]\ntoken = "${TOKEN}"\n'
+    )
+    found = configurations(text, TOP + 'variables = ["other:PG*"]\n', TOKEN="t", PGPASSWORD="p")
+
+    def hook(variable: str) -> dict[str, Any]:
+        return {"plugin": "webhook", "stream": "s", "topic": "t", "settings": {"token": f"${{{variable}}}"}}
+
+    found.check("sources", "hook", hook("TOKEN"))
+    found.check("sources", "other", hook("PGPASSWORD"))
+    for key, variable in (("other", "TOKEN"), ("new", "TOKEN"), ("hook", "PGPASSWORD"), ("new", "PGPASSWORD")):
+        with pytest.raises(SettingsError, match=f"{variable} may not be used over HTTP by {key}"):
+            found.check("sources", key, hook(variable))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("http://shop.example/x", True),
+        ("http://SHOP.example:8080", True),
+        ("http://a.b.example/${PATH_OF_IT}", True),
+        ("http://user:${SECRET}@shop.example/", True),
+        ("${URL}", True),
+        ("http://elsewhere.test/${SECRET}", False),
+        ("http://example/", False),
+        ("http://shop.example@elsewhere.test/", False),
+        ("http://shop.example.elsewhere.test/", False),
+        ("http://${SECRET}.a.example/", False),
+        ("http://${SECRET}/", False),
+        ("${URL}@elsewhere.test/", False),
+        ("http://elsewhere.test\\\\@shop.example/", False),
+        ("postgresql://shop.example,elsewhere.test/x", False),
+        ("host=elsewhere.test", False),
+        ("http://[shop.example/", False),
+    ],
+)
+def test_urls_lead_to_the_destinations_of_the_file(
+    configurations: Callable[..., Configurations], url: str, is_allowed: bool
+) -> None:
+    top = TOP + 'variables = ["*"]\ndestinations = ["shop.example", "*.b.example", "*.a.example"]\n'
+    found = configurations(top=top, URL="http://x/", SECRET="s", PATH_OF_IT="p")
+    sink = {"plugin": "http", "stream": "s", "topic": "t", "settings": {"url": url}}
+    if is_allowed:
+        found.check("sinks", "out", sink)
+        return
+    with pytest.raises(SettingsError, match="the host is not one of"):
+        found.check("sinks", "out", sink)
+
+
 # ---- files
 
 

@@ -66,6 +66,7 @@ class Condition:
 
 
 ANY_STATE: Final = Condition()
+_FILE_KINDS: Final[tuple[Kind, ...]] = ("sources", "sinks", "mappings")
 
 
 class Configurations:
@@ -95,13 +96,18 @@ class Configurations:
         self._seen = seen
         self._clock = clock
         self._is_enabled = settings.enabled
-        of_file = (definitions.tables(kind) for kind in ("sources", "sinks", "mappings"))
         directory, base = settings.secrets_directory, definitions.file.absolute().parent
         self._limits = Limits(
-            (*settings.variables, *(name for tables in of_file for name in variables_in(tables))),
+            settings.variables,
             None if directory is None else base / Path(directory).expanduser(),
             settings.plugins,
             base,
+            {
+                (kind, key): frozenset(variables_in(table))
+                for kind in _FILE_KINDS
+                for key, table in definitions.tables(kind).items()
+            },
+            settings.destinations,
         )
         self._tables: dict[Family, dict[str, tuple[Kind, dict[str, Any]]]] = {
             "connectors": self._tables_of("sources", "sinks"),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import Path, Problem
 
+_MARKER: Final = "variable-of-the-environment"
+_AMBIGUOUS: Final = ("\\", ",", " ", "\t", "\r", "\n")
+"""Characters that programs read differently in a host, or that name several."""
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -20,13 +24,19 @@ class Limits:
     """Everything that the pipeline file allows to changes."""
 
     variables: Sequence[str] = ()
-    """Names of variables of the environment; `*` at the end of a name stands for any rest."""
+    """Names of variables of the environment; `*` at the end of a name stands for any rest. `KEY:NAME` is a name for one
+    connector alone.
+    """
     secrets_directory: FilePath | None = None
     """Directory of the files that settings `x_file` may name; None: there is none."""
     plugins: Sequence[str] = ()
     """Names of plugins that use the machine of the process."""
     base: FilePath = FilePath()
     """Directory of the pipeline file, which relative names of files start at."""
+    own_variables: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
+    """Names that the pipeline file itself refers to, by the kind and key of the table that does."""
+    destinations: Sequence[str] = ()
+    """Hosts that a `url` may name; `*` at the beginning stands for any host below a domain; empty: any."""
 
     def problems(self, kind: str, key: str, definition: Mapping[str, Any], installed: Plugins) -> list[Problem]:
         """Return a problem for each part of a definition that is not allowed. Nothing of its settings is used."""
@@ -40,13 +50,45 @@ class Limits:
                 where = "it is not set" if directory is None else f"it is {directory}"
                 text = f"{value} is not in the directory http.configuration.secrets_directory ({where})"
                 yield Problem(name, text)
+            if path and path[-1] == "url" and isinstance(value, str) and not self._leads_to_a_destination(value):
+                yield Problem(
+                    name,
+                    "the host is not one of http.configuration.destinations of the pipeline file, or is not written "
+                    "out: add it there, or refer to a variable that is the whole url",
+                )
             for variable in variables_in(value):
-                if not any(_matches(variable, pattern) for pattern in self.variables):
+                if not self._may_use(kind, key, variable):
                     yield Problem(
                         name,
-                        f"the variable {variable} may not be used over HTTP: add it to http.configuration.variables of "
-                        "the pipeline file",
+                        f"the variable {variable} may not be used over HTTP by {key}: add it to "
+                        "http.configuration.variables of the pipeline file",
                     )
+
+    def _may_use(self, kind: str, key: str, variable: str) -> bool:
+        if variable in self.own_variables.get((kind, key), ()):
+            return True
+        for pattern in self.variables:
+            connector, is_bound, name = pattern.rpartition(":")
+            if _matches(variable, name) and (not is_bound or connector == key):
+                return True
+        return False
+
+    def _leads_to_a_destination(self, url: str) -> bool:
+        # The file decides what the variable is.
+        if not self.destinations or _VARIABLE.fullmatch(url):
+            return True
+        try:
+            # A variable within the host would be the marker.
+            parts = urlsplit(_VARIABLE.sub(_MARKER, url))
+            host = parts.hostname
+        except ValueError:
+            return False
+        if not host or _MARKER in host or _MARKER in parts.scheme or any(one in url for one in _AMBIGUOUS):
+            return False
+        return any(
+            host.endswith(pattern[1:].lower()) if pattern.startswith("*.") else host == pattern.lower()
+            for pattern in self.destinations
+        )
 
     def _has(self, file: str) -> bool:
         directory = self.secrets_directory

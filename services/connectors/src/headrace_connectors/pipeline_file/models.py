@@ -437,7 +437,12 @@ class ConfigurationSettings(Section):
     """Accept changes. They need a token on loopback, too, since they can make the process read and send anything."""
     variables: tuple[str, ...] = ()
     """Names of variables of the environment that changes may refer to as `${NAME}`; `*` at the end of a name stands for
-    any rest. Those that the pipeline file refers to are allowed, too.
+    any rest, and `KEY:NAME` is for changes of one connector. A connector may also use those that its own table in the
+    pipeline file refers to.
+    """
+    destinations: tuple[str, ...] = ()
+    """Hosts that a `url` in changes may name, such as `db.example` or `*.example`; empty: any. They decide where a
+    connector, and the secrets that it may use, can be sent to.
     """
     secrets_directory: str | None = None
     """Directory of the files that changes may name as `x_file`; not set: none."""
