@@ -1221,8 +1221,9 @@ class Consumer:
         """Take the next item as its kind and content, without waiting.
 
         `batch`: `Batch`; `assigned`, `revoked`, `lost`: list of partition ids; `gap`: partition, first removed offset,
-        first offset after them; `reset`: a partition that was purged or made anew; `nothing`: a `Pending` that ends
-        when there is something; `ended`: None. Raises `SessionError` when the consumer has failed.
+        first offset after them; `reset`: a partition that was purged or made anew; `refused`: words of a
+        refusal that goes on; `nothing`: a `Pending` that ends when there is something; `ended`: None. Raises
+        `SessionError` when the consumer has failed.
         """
     def commit(self, partition: int, offset: int) -> Pending:
         """Store the offset of the last processed message; the result is None."""

@@ -182,7 +182,9 @@ class Consumer:
             timeout: Seconds to wait for messages; None: as long as it takes; 0: not at all.
 
         Returns:
-            Messages of one partition; None if there are none in time.
+            Messages of one partition; None if there are none in time. Also None while the server refuses to let the
+            consumer read for the moment, for example because too many partitions are waited for; a refusal of half a
+            minute is logged as a warning.
 
         Raises:
             ClientClosed: The consumer is closed.

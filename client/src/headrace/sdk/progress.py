@@ -76,6 +76,9 @@ class Progress:
                 self.gaps.append(Gap(*content))
                 _LOG.warning("partition %d: messages from %d to %d were removed before they were read", *content)
                 return False
+            case "refused":
+                _LOG.warning("messages cannot be read for the moment, and reading is tried again: %s", content)
+                return False
             case "reset":
                 self.forget([content])
                 # A batch that was handed out before may have been noted since.

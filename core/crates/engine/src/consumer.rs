@@ -257,6 +257,10 @@ impl Task {
             self.opened.fulfil(Err(failure.clone()));
         }
         let mut ready = lock(&self.ready);
+        if matches!(item, Item::Refused(_)) {
+            // Only the last one counts, whenever the caller takes it.
+            ready.items.retain(|item| !matches!(item, Item::Refused(_)));
+        }
         ready.is_ended |= matches!(item, Item::Failed(_));
         ready.items.push_back(item);
         let waits = std::mem::take(&mut ready.waits);

@@ -23,6 +23,9 @@ use self::partition::{Partition, Watched};
 pub use self::settings::{ConsumerConfig, Membership, Start};
 use crate::{Failure, Outcome, OwnedIdentifier, Repeat, Request};
 
+/// Time of refusals in each heartbeat until they are reported.
+const REFUSED_MAX: Duration = Duration::from_secs(30);
+
 /// Progress towards reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -64,6 +67,9 @@ pub struct Consumer<C> {
     /// Bytes that were handed out and are not taken yet.
     prefetched_bytes: usize,
     heartbeat_at: Duration,
+    /// Refusal for the moment since the last heartbeat, and the time since which there was one in each.
+    refusal: Option<Failure>,
+    refused_since: Option<Duration>,
     is_heartbeat_in_flight: bool,
     /// Joining begins again at the next heartbeat.
     is_join_delayed: bool,
@@ -92,6 +98,8 @@ impl<C> Consumer<C> {
             reads_in_flight: 0,
             prefetched_bytes: 0,
             heartbeat_at: Duration::ZERO,
+            refusal: None,
+            refused_since: None,
             is_heartbeat_in_flight: false,
             is_join_delayed: false,
             commits_in_flight: 0,
@@ -181,6 +189,7 @@ impl<C> Consumer<C> {
             return;
         }
         self.heartbeat_at = now + self.config.heartbeat;
+        self.report_refusals(now);
         if self.phase == Phase::Joining {
             return self.join();
         }
@@ -196,6 +205,19 @@ impl<C> Consumer<C> {
         self.query_offsets();
         self.beat();
         self.read_more();
+    }
+
+    /// Report that the server refuses requests of this consumer for long, although each of them may be repeated.
+    fn report_refusals(&mut self, now: Duration) {
+        let Some(failure) = self.refusal.take() else {
+            self.refused_since = None;
+            return;
+        };
+        let since = *self.refused_since.get_or_insert(now);
+        if now.saturating_sub(since) >= REFUSED_MAX {
+            self.refused_since = Some(now);
+            self.item(Item::Refused(failure));
+        }
     }
 
     /// Time at which [`Self::tick`] has something to do.

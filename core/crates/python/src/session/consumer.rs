@@ -120,6 +120,14 @@ impl Consumer {
                 "reset",
                 partition.into_pyobject(python)?.into_any().unbind(),
             ),
+            Item::Refused(failure) => (
+                "refused",
+                failure
+                    .to_string()
+                    .into_pyobject(python)?
+                    .into_any()
+                    .unbind(),
+            ),
             Item::Failed(failure) => return Err(request_error(&failure)),
         })
     }

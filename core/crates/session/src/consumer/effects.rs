@@ -53,6 +53,9 @@ pub enum Item {
         /// The partition.
         partition: u32,
     },
+    /// The server has refused requests of the consumer for half a minute: there may be messages that it cannot read. It
+    /// continues to try, and this is repeated each half minute.
+    Refused(Failure),
     /// The consumer has ended.
     Failed(Failure),
 }

@@ -85,7 +85,10 @@ impl<C> Consumer<C> {
         }
         match (token, outcome) {
             // The next heartbeat asks again.
-            (_, Err(failure)) if failure.is_temporary() => self.delay_join(now),
+            (_, Err(failure)) if failure.is_temporary() => {
+                self.refusal = Some(failure);
+                self.delay_join(now);
+            }
             (DataToken::Join, Err(failure)) if self.may_create(&failure) => {
                 self.ask(DataToken::CreateGroup);
             }
@@ -328,7 +331,11 @@ impl<C> Consumer<C> {
                 Err(error) => return self.fail(malformed(CommandCode::GetConsumerOffset, error)),
             },
             // The next heartbeat asks again, on the next connection if this one has broken.
-            Err(failure) if failure.status().is_none() || failure.is_temporary() => return,
+            Err(failure) if failure.status().is_none() => return,
+            Err(failure) if failure.is_temporary() => {
+                self.refusal = Some(failure);
+                return;
+            }
             Err(failure)
                 if failure.status() == Some(Status::PARTITION_NOT_FOUND)
                     && self.config.membership.can_change() =>

@@ -44,6 +44,7 @@ impl<C> Consumer<C> {
     /// Partitions are not watched, because of a refusal. They are added again at the next heartbeat, unless it is final.
     fn not_watched(&mut self, failure: Failure) {
         if failure.is_temporary() {
+            self.refusal = Some(failure);
             return;
         }
         if failure.status() == Some(Status::PARTITION_NOT_FOUND)
@@ -249,7 +250,10 @@ impl<C> Consumer<C> {
         };
         match failure.status() {
             // Its node is away for the moment.
-            _ if failure.is_temporary() => partition.block(),
+            _ if failure.is_temporary() => {
+                partition.block();
+                self.refusal = Some(failure);
+            }
             // It has moved to another member, or is about to: the next heartbeat shows it.
             Some(Status::NOT_RESOLVED_CONSUMER) => partition.found_nothing(false),
             // The membership has ended, or the partition was removed: the list of partitions decides.

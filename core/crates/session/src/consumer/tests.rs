@@ -259,6 +259,7 @@ fn item_words(item: &Item) -> String {
             to,
         } => format!("gap {partition} {from}..{to}"),
         Item::Reset { partition } => format!("reset {partition}"),
+        Item::Refused(failure) => format!("refused: {failure}"),
         Item::Failed(failure) => format!("failed: {failure}"),
     }
 }

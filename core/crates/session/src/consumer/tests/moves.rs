@@ -331,6 +331,37 @@ fn partitions_of_a_topic_that_grows_and_shrinks() {
 }
 
 #[test]
+fn refusals_for_long_are_reported() {
+    let mut bench = Bench::member(&[0]);
+    bench.take_reported();
+    let begun = bench.now;
+    let mut times = Vec::new();
+    while bench.now < begun + Duration::from_secs(100) {
+        bench
+            .consumer
+            .watch_answered(WatchToken::Add, refused(Status::TOO_MANY_WAITS));
+        bench.pass();
+        for report in bench.take_reported() {
+            assert!(report.starts_with("refused: "), "{report}");
+            assert!(report.contains("TooManyWaits"), "{report}");
+            times.push(bench.now.as_secs() - begun.as_secs());
+        }
+        bench.assign(&[0], &[]);
+    }
+    assert_eq!(times.len(), 3, "{times:?}");
+    assert!(times[0] >= 30 && times[1] - times[0] >= 30, "{times:?}");
+    // A heartbeat without a refusal ends it.
+    bench.pass();
+    for _ in 0..5 {
+        bench
+            .consumer
+            .watch_answered(WatchToken::Add, refused(Status::TOO_MANY_WAITS));
+        bench.pass();
+    }
+    assert_eq!(bench.take_reported(), Vec::<String>::new());
+}
+
+#[test]
 fn a_watch_session_that_returns_watches_again() {
     let mut bench = Bench::member(&[0, 1]);
     bench.report(0, 4);
