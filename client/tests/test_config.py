@@ -68,6 +68,13 @@ def test_variables_of_the_command_line_are_no_settings(service: Service) -> None
     assert not variables & (own | {f"{variable}_FILE" for variable in own})
 
 
+@pytest.mark.parametrize("service", Service)
+def test_every_maximum_says_who_shares_it(service: Service) -> None:
+    """A limit that all users share without a part for each lets one of them stop the others: the reference says so."""
+    settings = settings_of(SERVICES[service].model)
+    assert [setting.dotted for setting in settings if setting.is_maximum and setting.shared_by is None] == []
+
+
 def test_an_unknown_variable_stops_the_start_with_the_nearest_name() -> None:
     with pytest.raises(SettingsError, match="did you mean HEADRACE_TCP_ADDRESS"):
         load_config(None, {"HEADRACE_TCP_ADRESS": "127.0.0.1:0"})

@@ -1,17 +1,19 @@
 """Rendering of a configuration."""
 
 import tomllib
-from typing import Literal
+from typing import Annotated, Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace_settings import (
     Address,
+    Between,
     Duration,
     OptionOrigin,
     Secret,
     Section,
+    SharedBy,
     Size,
     json_schema,
     listed,
@@ -79,6 +81,19 @@ def test_the_reference_names_everything() -> None:
     assert "The name \\| of it." in text
     assert "`HEADRACE_INNER_PASSWORD` (also `…_FILE`)" in text
     assert "one of a, b" in text
+
+
+def test_the_reference_says_who_shares_a_limit() -> None:
+    class Limited(Section):
+        """`limited`."""
+
+        max_waits: Annotated[int, Between(0, 5), SharedBy.USERS] = 1
+        """Maximum number of waits."""
+
+    text = to_markdown(Limited)
+    assert (
+        "waits. *Allowed: a whole number, from 0 to 5.* *Shared by: all users, of whom one has at most half.*" in text
+    )
 
 
 def test_the_schema_is_json_schema() -> None:

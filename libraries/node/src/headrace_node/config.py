@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from headrace_settings import Between, Duration, MultipleOf, Section, Size
+from headrace_settings import Between, Duration, MultipleOf, Section, SharedBy, Size
 
 Durability = Literal["memory", "os", "fsync"]
 Driver = Literal["auto", "uring", "poll"]
@@ -52,7 +52,7 @@ class PartitionConfig(Section):
     served without reading files. All partitions together keep at most half of the memory pool, and less when memory is
     short. 0 disables the cache.
     """
-    max_consumers: Annotated[int, Between(1, 1_000_000)] = 100_000
+    max_consumers: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 100_000
     """Maximum number of consumers with a stored offset in one partition; one more is refused (status 20003). Consumer
     groups do not count.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from headrace_settings import Between, Duration, Section
+from headrace_settings import Between, Duration, Section, SharedBy
 
 
 class EdgeSettings(Section):
@@ -12,7 +12,7 @@ class EdgeSettings(Section):
 
     threads: Annotated[int, Between(0, 64)] = 0
     """Number of threads; 0: one for each core, up to four."""
-    max_handshakes: Annotated[int, Between(1, 100_000)] = 512
+    max_handshakes: Annotated[int, Between(1, 100_000), SharedBy.ALL] = 512
     """Maximum number of concurrent handshakes of one listener. Others wait, and handshakes that take longer than 2 s
     are aborted in their favour.
     """

@@ -19,6 +19,7 @@ from headrace_settings.origin import (
     Origin,
 )
 from headrace_settings.section import Path, Section, Setting, settings_of
+from headrace_settings.sharing import SharedBy
 from headrace_settings.units.address import Address
 from headrace_settings.units.duration import Duration, Expiry
 from headrace_settings.units.secret import Secret
@@ -45,6 +46,7 @@ __all__ = [
     "ServerExpiry",
     "Setting",
     "SettingsError",
+    "SharedBy",
     "ShownSetting",
     "Size",
     "SizeLimit",

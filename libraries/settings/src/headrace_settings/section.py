@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema
 
 from headrace_settings.constraints import Constraint
 from headrace_settings.docstrings import docstring_of
+from headrace_settings.sharing import SharedBy
 from headrace_settings.units.quantity import Quantity
 from headrace_settings.units.secret import Secret
 
@@ -69,6 +70,16 @@ class Setting:
         words = [_describe(self.field.annotation)]
         words += [item.allowed for item in self.field.metadata if isinstance(item, Constraint)]
         return ", ".join(word for word in words if word)
+
+    @property
+    def shared_by(self) -> SharedBy | None:
+        """Owners that have it in common, if it is a limit."""
+        return next((item for item in self.field.metadata if isinstance(item, SharedBy)), None)
+
+    @property
+    def is_maximum(self) -> bool:
+        """True if its name says that it is a limit, so that it needs an answer to who shares it."""
+        return "max" in self.path[-1].split("_")
 
     def variable(self, prefix: str) -> str:
         """Name of the environment variable that sets it."""

@@ -16,7 +16,7 @@ from headrace_node.edge_config import EdgeSettings
 from headrace_node.tracing import TraceExportConfig
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
-from headrace_settings import Address, Between, Duration, Secret, Section, ServerExpiry, Size, SizeLimit
+from headrace_settings import Address, Between, Duration, Secret, Section, ServerExpiry, SharedBy, Size, SizeLimit
 from headrace_settings.units.duration import Expiry
 
 
@@ -27,7 +27,7 @@ class TcpConfig(Section):
     """Enable the TCP listener."""
     address: Address = Address.parse("127.0.0.1:8090")
     """Address to listen on; port 0 picks a free port."""
-    max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
+    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.USERS] = 10_000
     """Maximum number of connected clients, over all transports. When all places are taken, the oldest connections
     without a login leave, of the address that has most of them; without any, further connections are refused. One user
     may have half of what other users leave; one more login is refused (status 20006).
@@ -36,9 +36,13 @@ class TcpConfig(Section):
     """Time after which a client that has not logged in is disconnected, regardless of its other requests; `0 s`
     disables this. Applies to `websocket` and `quic`, too.
     """
-    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
+    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("128 MiB")
+    )
     """Maximum size of a request to send messages; a larger request is skipped and refused."""
-    max_response_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    max_response_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("64 MiB")
+    )
     """Maximum number of bytes of messages that one poll returns. A poll always returns at least one message if there is
     one.
     """
@@ -52,15 +56,19 @@ class GrpcConfig(Section):
     """Enable the gRPC listener."""
     address: Address = Address.parse("127.0.0.1:8094")
     """Address to listen on; port 0 picks a free port."""
-    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("8 MiB")
+    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("8 MiB")
+    )
     """Maximum size of one request; a larger request is refused."""
-    max_memory: Annotated[Size, Between(Size.parse("512 KiB"), Size.parse("1 TiB"))] = Size.parse("2 GiB")
+    max_memory: Annotated[Size, Between(Size.parse("512 KiB"), Size.parse("1 TiB")), SharedBy.USERS] = Size.parse(
+        "2 GiB"
+    )
     """Memory budget of all calls, at least eight times `max_request_size`. One half is for requests of streaming calls,
     each of which counts `max_request_size` while it accepts requests; one quarter is for responses of streaming calls;
     one quarter for all other calls. One user may use at most half of each part; calls beyond that wait, and are refused
     after a timeout.
     """
-    max_connections: Annotated[int, Between(1, 1_000_000)] = 1000
+    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 1000
     """Maximum number of connected clients; further connections are refused."""
     handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = Duration.parse(
         "10 s"
@@ -69,9 +77,9 @@ class GrpcConfig(Section):
     idle_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("5 m")
     """Time without an active call after which a client is disconnected; client libraries reconnect with the next call.
     """
-    max_calls: Annotated[int, Between(1, 1_000_000)] = 1000
+    max_calls: Annotated[int, Between(1, 1_000_000), SharedBy.USERS] = 1000
     """Maximum number of calls in progress; further calls are refused."""
-    max_streams: Annotated[int, Between(0, 1_000_000)] = 500
+    max_streams: Annotated[int, Between(0, 1_000_000), SharedBy.USERS] = 500
     """Maximum number of long-lived calls (streams of batches, subscriptions) among them; further ones are refused."""
     keepalive_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = (
         Duration.parse("20 s")
@@ -95,11 +103,15 @@ class WebsocketConfig(Section):
     """Enable the WebSocket listener."""
     address: Address = Address.parse("127.0.0.1:8092")
     """Address to listen on; port 0 picks a free port. The limits of `tcp` apply here, too."""
-    max_frame_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("16 MiB")
+    max_frame_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("16 MiB")
+    )
     """Maximum size of one frame of a client; a larger frame closes the connection. A larger request has to be split
     into several frames or messages.
     """
-    max_message_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    max_message_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("64 MiB")
+    )
     """Maximum size of one message of a client, over all its frames; a larger message closes the connection."""
     handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse(
         "10 s"
@@ -126,9 +138,11 @@ class HeartbeatConfig(Section):
 class WaitConfig(Section):
     """`wait`: long polls and connections that are notified of new messages."""
 
-    max_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
+    max_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h")), SharedBy.EACH_REQUEST] = (
+        Duration.parse("1 m")
+    )
     """Maximum time that one request waits for messages; a request for a longer wait is answered after this time."""
-    max_partitions: Annotated[int, Between(1, 10_000_000)] = 131_072
+    max_partitions: Annotated[int, Between(1, 10_000_000), SharedBy.USERS] = 131_072
     """Maximum number of partitions that all connections together may wait for or watch; further ones are refused
     (status 20001). One user may have half of what the others leave.
     """
@@ -137,9 +151,9 @@ class WaitConfig(Section):
 class TicketConfig(Section):
     """`ticket`: short-lived capabilities by which users grant others access to a topic at partition nodes."""
 
-    max_lifetime: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("30 days"))] = Duration.parse(
-        "1 day"
-    )
+    max_lifetime: Annotated[
+        Duration, Between(Duration.parse("1 s"), Duration.parse("30 days")), SharedBy.EACH_REQUEST
+    ] = Duration.parse("1 day")
     """Maximum lifetime of a ticket. A request for more gets this lifetime, a request without a lifetime gets ten
     minutes. A ticket ends earlier when its user is deleted, deactivated, gets another password, or loses the
     permission.
@@ -156,7 +170,7 @@ class LoginConfig(Section):
     memory and holds digests keyed with a key of the process; an entry ends when the password of the user changes.
     `0 s` disables the cache.
     """
-    failures_max: Annotated[int, Between(0, 1_000_000)] = 10
+    failures_max: Annotated[int, Between(0, 1_000_000), SharedBy.EACH_USER] = 10
     """Number of failed logins in a row of one user from one address after which further logins are refused for a while;
     0 means unlimited. Ten times as many failures of all users from one address block that address, except for users who
     logged in from there recently. Ten times as many failures of one user from all addresses limit each address new to
@@ -215,7 +229,7 @@ class TokenCleanerConfig(Section):
 class PersonalAccessTokenConfig(Section):
     """`personal_access_token`: access tokens of users."""
 
-    max_tokens_per_user: Annotated[int, Between(1, 1_000_000)] = 100
+    max_tokens_per_user: Annotated[int, Between(1, 1_000_000), SharedBy.EACH_USER] = 100
     """Maximum number of access tokens of one user, including expired ones."""
     cleaner: TokenCleanerConfig = TokenCleanerConfig()
 
@@ -223,7 +237,7 @@ class PersonalAccessTokenConfig(Section):
 class TopicConfig(Section):
     """`system.topic`: defaults for topics whose creator leaves a property to the server."""
 
-    max_size: SizeLimit = SizeLimit(UNLIMITED)
+    max_size: Annotated[SizeLimit, SharedBy.EACH_TOPIC] = SizeLimit(UNLIMITED)
     """Size of a topic beyond which its oldest messages may be deleted."""
     message_expiry: ServerExpiry = Expiry(NEVER_EXPIRES)
     """Age at which messages may be deleted."""

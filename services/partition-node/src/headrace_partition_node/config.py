@@ -16,7 +16,7 @@ from headrace_node import ShardsConfig
 from headrace_node.config import StorageConfig
 from headrace_node.edge_config import EdgeSettings
 from headrace_node.tracing import TraceExportConfig
-from headrace_settings import Address, Between, Duration, Loaded, Section, Size, load
+from headrace_settings import Address, Between, Duration, Loaded, Section, SharedBy, Size, load
 from headrace_settings.units.names import Name
 
 PREFIX: Final = "HEADRACE_NODE"
@@ -84,13 +84,17 @@ class BinarySettings(Section):
     """Address to listen on; port 0 picks a free port."""
     advertised: Annotated[str, AfterValidator(_advertised)] | None = None
     """Address for other processes, `host:port`, if different from the listening address."""
-    max_connections: Annotated[int, Between(1, 1_000_000)] = 4096
+    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 4096
     """Maximum number of connections; further connections are refused."""
-    max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("256 MiB")
+    max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = Size.parse(
+        "256 MiB"
+    )
     """Maximum payload of one batch from a client with a ticket; a larger one is refused."""
-    max_response_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("16 MiB")
+    max_response_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = Size.parse(
+        "16 MiB"
+    )
     """Maximum size of the messages that one poll returns; a single message may be larger."""
-    max_waits: Annotated[int, Between(1, 10_000_000)] = 131_072
+    max_waits: Annotated[int, Between(1, 10_000_000), SharedBy.ALL] = 131_072
     """Maximum number of partitions that gateways and clients together wait for or watch."""
     tls: BinaryTlsSettings = BinaryTlsSettings()
 
@@ -102,13 +106,15 @@ class GrpcSettings(Section):
     """Address to listen on; port 0 picks a free port."""
     advertised: Annotated[str, AfterValidator(_advertised)] | None = None
     """Address for other processes, `host:port`, if different from the listening address."""
-    max_connections: Annotated[int, Between(1, 100_000)] = 1024
+    max_connections: Annotated[int, Between(1, 100_000), SharedBy.ALL] = 1024
     """Maximum number of connections; a further one waits, and soon times out."""
-    max_calls: Annotated[int, Between(1, 100_000)] = 1024
+    max_calls: Annotated[int, Between(1, 100_000), SharedBy.ALL] = 1024
     """Maximum number of calls in progress; further calls are refused."""
-    max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = Size.parse(
+        "64 MiB"
+    )
     """Maximum size of one batch; a larger one is refused."""
-    max_memory: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("1 TiB"))] = Size.parse("256 MiB")
+    max_memory: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("1 TiB")), SharedBy.ALL] = Size.parse("256 MiB")
     """Memory budget for batches of all calls, in both directions; calls beyond it wait."""
 
 

@@ -43,6 +43,8 @@ def to_markdown(model: type[BaseModel], *, prefix: str = "HEADRACE") -> str:
             lines += ["| setting | environment | default | meaning |", "| --- | --- | --- | --- |"]
         allowed = setting.allowed
         meaning = f"{setting.description} *Allowed: {allowed}.*" if allowed != "text" else setting.description
+        if setting.shared_by is not None:
+            meaning += f" *Shared by: {setting.shared_by}.*"
         row = (
             f"`{setting.dotted}`",
             f"`{setting.variable(prefix)}`" + (" (also `…_FILE`)" if setting.is_secret else ""),

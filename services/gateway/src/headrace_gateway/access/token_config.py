@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import model_validator
 
-from headrace_settings import Between, Duration, Secret, Section
+from headrace_settings import Between, Duration, Secret, Section, SharedBy
 
 _SECRET_BYTES_MIN: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 
@@ -30,7 +30,7 @@ class JwtConfig(Section):
     """Lifetime of a login token."""
     clock_skew: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
     """Time after the expiry for which a token is still accepted, to allow for clock differences."""
-    max_revocations_per_second: Annotated[int, Between(1, 1_000_000)] = 10
+    max_revocations_per_second: Annotated[int, Between(1, 1_000_000), SharedBy.EACH_USER] = 10
     """Maximum rate at which tokens of one user may be exchanged or revoked per second, with bursts of a hundred times
     as many: each is remembered until its expiry. Requests beyond it are refused with 429.
     """

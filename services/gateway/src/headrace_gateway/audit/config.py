@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from headrace_gateway.audit.syslog import SyslogServer
-from headrace_settings import Between, Section, Size
+from headrace_settings import Between, Section, SharedBy, Size
 
 
 class AuditConfig(Section):
@@ -20,10 +20,12 @@ class AuditConfig(Section):
     has only a temporary one, so its audit trail is then deleted when it stops.
     """
 
-    max_file_size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 GiB"))] = Size.parse("8 MiB")
+    max_file_size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 GiB")), SharedBy.SERVER] = Size.parse(
+        "8 MiB"
+    )
     """Size at which a file of the audit trail is full and the next file is started."""
 
-    max_files: Annotated[int, Between(2, 10_000)] = 16
+    max_files: Annotated[int, Between(2, 10_000), SharedBy.SERVER] = 16
     """Maximum number of files of each kind: changes by administrators; changes of streams and topics; what users change
     for themselves; logins; failed logins and refusals. The oldest file of a kind is deleted beyond this number.
     """

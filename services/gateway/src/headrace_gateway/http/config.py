@@ -10,7 +10,7 @@ from pydantic import model_validator
 from headrace_chassis.tls import TlsSettings
 from headrace_gateway.access.token_config import JwtConfig
 from headrace_gateway.connectors.config import ConnectorsConfig
-from headrace_settings import Address, Between, Duration, Section, Size
+from headrace_settings import Address, Between, Duration, Section, SharedBy, Size
 
 
 class CorsConfig(Section):
@@ -95,7 +95,7 @@ class RateLimitConfig(Section):
 class IdempotencyConfig(Section):
     """`http.idempotency`: batches with an `Idempotency-Key` are appended once."""
 
-    max_keys: Annotated[int, Between(0, 10_000_000)] = 100_000
+    max_keys: Annotated[int, Between(0, 10_000_000), SharedBy.USERS] = 100_000
     """Maximum number of remembered keys; beyond it the oldest key is dropped. 0 disables idempotency keys."""
     ttl: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("10 m")
     """Time for which a key is remembered."""
@@ -108,7 +108,7 @@ class HttpGroupsConfig(Section):
         "30 s"
     )
     """Time without a request after which a member is removed from its group."""
-    max_members: Annotated[int, Between(0, 100_000)] = 256
+    max_members: Annotated[int, Between(0, 100_000), SharedBy.USERS] = 256
     """Maximum number of members of all users together."""
 
 
@@ -133,7 +133,7 @@ class HttpConfig(Section):
     list allows any. A request for another host is refused with 421. An empty list allows any host, unless the server
     listens on loopback, where another host name indicates DNS rebinding by a foreign page.
     """
-    max_connections: Annotated[int, Between(1, 1_000_000)] = 12_000
+    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 12_000
     """Maximum number of open connections, including WebSocket connections of browsers; a further one is closed at once.
     """
     first_request_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = (
@@ -142,20 +142,26 @@ class HttpConfig(Section):
     """Time after which a connection without a first request is closed; includes the TLS handshake."""
     idle_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("75 s")
     """Time after the last answer after which an idle connection is closed."""
-    max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("2 MB")
+    max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("2 MB")
+    )
     """Maximum size of a request body. Requests without a token, such as logins, are limited to 4 KiB."""
-    max_bodies_size: Annotated[Size, Between(Size.parse("4 MiB"), Size.parse("64 GiB"))] = Size.parse("512 MiB")
+    max_bodies_size: Annotated[Size, Between(Size.parse("4 MiB"), Size.parse("64 GiB")), SharedBy.USERS] = Size.parse(
+        "512 MiB"
+    )
     """Maximum memory of the bodies of all requests in progress with the batches made of them, and of all answers until
     their clients have taken them, also over `/ws`; one user may use half of it. A request beyond that is refused with
     503, unless it is the only one.
     """
-    max_poll_count: Annotated[int, Between(1, 1_000_000)] = 10_000
+    max_poll_count: Annotated[int, Between(1, 1_000_000), SharedBy.EACH_REQUEST] = 10_000
     """Maximum number of messages that one request returns."""
-    max_poll_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("64 MiB"))] = Size.parse("8 MiB")
+    max_poll_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("64 MiB")), SharedBy.EACH_REQUEST] = (
+        Size.parse("8 MiB")
+    )
     """Maximum size of the messages that one request returns, and of those that an event stream takes from a partition
     at a time; a single larger message is returned alone.
     """
-    max_waits: Annotated[int, Between(0, 100_000)] = 1000
+    max_waits: Annotated[int, Between(0, 100_000), SharedBy.USERS] = 1000
     """Maximum number of requests that wait for messages: long polls and event streams."""
     shutdown_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("5 m"))] = Duration.parse("5 s")
     """Time that requests in flight get to finish when the server stops."""

@@ -31,11 +31,7 @@ class IdempotencyKeys:
     """Recently used keys of batches.
 
     Beyond the maximum the oldest key of the user with the most keys is dropped, and beyond half of the maximum a user's
-<<<<<<< ours
-    own oldest: keys of other users are not forgotten early because of a user who makes many.
-=======
     own oldest: no other user's key is forgotten early because of one who makes many.
->>>>>>> theirs
     """
 
     def __init__(self, *, count_max: int, ttl_seconds: float, now: Callable[[], float]) -> None:

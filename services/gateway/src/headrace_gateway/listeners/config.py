@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import model_validator
 
 from headrace_chassis.tls import TlsSettings
-from headrace_settings import Address, Between, Duration, Section, Size
+from headrace_settings import Address, Between, Duration, Section, SharedBy, Size
 
 
 class CertificateConfig(TlsSettings):
@@ -93,7 +93,7 @@ class QuicConfig(Section):
     """Enable the QUIC listener."""
     address: Address = Address.parse("127.0.0.1:8080")
     """Address to listen on (UDP); port 0 picks a free port."""
-    max_concurrent_bidi_streams: Annotated[int, Between(1, 1_000_000)] = 10_000
+    max_concurrent_bidi_streams: Annotated[int, Between(1, 1_000_000), SharedBy.EACH_CONNECTION] = 10_000
     """Maximum number of concurrent requests of one connection."""
     send_window: Annotated[Size, Between(Size.parse("16 KiB"), Size.parse("64 MiB"))] = Size.parse("100 KB")
     """Maximum number of unacknowledged bytes sent to one client. A larger window is faster over long distances, and
@@ -107,7 +107,9 @@ class QuicConfig(Section):
     """
     keep_alive_interval: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
     """Interval of keep-alive packets on an idle connection; 0 disables them."""
-    max_idle_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("10 s")
+    max_idle_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h")), SharedBy.EACH_CONNECTION] = (
+        Duration.parse("10 s")
+    )
     """Time without a packet after which a client is considered disconnected; 0 disables this."""
     certificate: CertificateConfig = CertificateConfig()
     socket: UdpSocketConfig = UdpSocketConfig()

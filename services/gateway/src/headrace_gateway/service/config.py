@@ -23,7 +23,7 @@ from headrace_node.config import (
     ShardsConfig,
     StorageConfig,
 )
-from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
+from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, SharedBy, Size, load
 from headrace_settings.units.names import Name
 
 PREFIX: Final = "HEADRACE_GATEWAY"
@@ -96,9 +96,13 @@ class LinkSettings(Section):
     """Timeout for establishing a connection, which is then retried."""
     unsent_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("15 s")
     """Time that an unsent request waits for an unreachable node; it is refused afterwards."""
-    max_silence: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("30 s")
+    max_silence: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h")), SharedBy.EACH_LINK] = (
+        Duration.parse("30 s")
+    )
     """Time without received data after which a connection with outstanding answers is closed."""
-    max_in_flight: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("1 GiB"))] = Size.parse("16 MiB")
+    max_in_flight: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("1 GiB")), SharedBy.EACH_LINK] = Size.parse(
+        "16 MiB"
+    )
     """Maximum number of bytes in flight on one connection; further requests for the same connection wait."""
     tls: LinkTlsSettings = LinkTlsSettings()
 
