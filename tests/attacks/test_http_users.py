@@ -239,3 +239,34 @@ def test_newcomers_with_made_up_names(start_server: StartServer, show: list[str]
             over.set()
             for thread in threads:
                 thread.join()
+
+
+@pytest.mark.parametrize("logs_in", [False, True], ids=["unknown", "user"])
+def test_connections(start_server: StartServer, show: list[str], *, logs_in: bool) -> None:
+    """Regression: who opened connections without end took every place, and no login over HTTP was answered."""
+    server = start_server({"HTTP_MAX_CONNECTIONS": "40"})
+    with users(server) as (hostile, other):
+        over = threading.Event()
+
+        def open_many() -> None:
+            held: list[socket.socket] = []
+            while not over.is_set():
+                connection = socket.create_connection((server.host, _port(server)), 20, ("127.0.1.1", 0))
+                if logs_in:
+                    head = f"GET /streams HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {hostile.token}\r\n\r\n"
+                    connection.sendall(head.encode())
+                held.append(connection)
+                if len(held) > 200:
+                    held.pop(0).close()
+            for connection in held:
+                connection.close()
+
+        opening = threading.Thread(target=open_many)
+        opening.start()
+        try:
+            with unharmed(other, show):
+                for _ in range(50):
+                    assert other.ask("GET", "/ping")[0] == 200
+        finally:
+            over.set()
+            opening.join()

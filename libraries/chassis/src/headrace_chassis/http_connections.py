@@ -2,13 +2,17 @@
 
 The library closes a connection that is idle after a request, but waits forever for the first one; an unauthenticated
 client could hold any number of connections by sending a request head byte by byte, or nothing at all.
+
+While all places are taken, a further connection takes the place of one without a login: the oldest one of the address
+that has most of these. So a host that opens connections without end mostly displaces its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Final, cast
 
 _log = logging.getLogger(__name__)
@@ -28,7 +32,7 @@ class Connections:
 
         Args:
             library: Factory of the protocol object that serves a connection.
-            count_max: Maximum number of open connections; a further one is closed at once.
+            count_max: Maximum number of open connections; one user keeps at most half of them.
             first_request_seconds: Time within which the head of the first request has to arrive.
             limit: Name of the maximum in the log.
         """
@@ -37,8 +41,12 @@ class Connections:
         self._limit = limit
         self._first_request_seconds = first_request_seconds
         self._waiting: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
-        self._count = 0
-        self._refused = 0
+        # The owner of each open connection: its address, or the user.
+        self._owners: dict[asyncio.BaseTransport, Hashable] = {}
+        # Connections without a login, by address, each from the oldest to the newest.
+        self._unknown: dict[Hashable, OrderedDict[asyncio.BaseTransport, None]] = {}
+        self._known: Counter[Hashable] = Counter()
+        self._turned_away = 0
         self._logged_at = -_LOG_SECONDS
 
     def __call__(self) -> asyncio.Protocol:
@@ -50,32 +58,68 @@ class Connections:
         if transport is not None and (timer := self._waiting.pop(transport, None)) is not None:
             timer.cancel()
 
+    def has_logged_in(self, transport: asyncio.BaseTransport | None, user: Hashable) -> None:
+        """Record that a request of a user arrived: the connection keeps its place, unless the user has half of all."""
+        if transport is None or transport not in self._owners or self._owners[transport] == ("user", user):
+            return
+        owner = ("user", user)
+        if self._known.get(owner, 0) < max(self._count_max // 2, 1):
+            self._release(transport)
+            self._owners[transport] = owner
+            self._known[owner] += 1
+
     def opened(self, transport: asyncio.BaseTransport) -> bool:
         """Count a connection; return whether the limit permits it."""
-        if self._count >= self._count_max:
-            self._log_refusals()
+        if len(self._owners) >= self._count_max and not self._displaces_one():
             return False
-        self._count += 1
+        peer = transport.get_extra_info("peername")
+        owner = ("address", peer[0] if isinstance(peer, tuple) else "")
+        self._owners[transport] = owner
+        self._unknown.setdefault(owner, OrderedDict())[transport] = None
         loop = asyncio.get_running_loop()
         self._waiting[transport] = loop.call_later(self._first_request_seconds, self._give_up, transport)
         return True
 
     def closed(self, transport: asyncio.BaseTransport) -> None:
         """Remove a counted connection."""
-        self._count -= 1
         self.has_asked(transport)
+        if transport in self._owners:
+            self._release(transport)
+            del self._owners[transport]
+
+    def _displaces_one(self) -> bool:
+        self._log_full()
+        if not self._unknown:
+            return False
+        most = max(self._unknown.values(), key=len)
+        oldest = next(iter(most))
+        self.closed(oldest)
+        cast("asyncio.Transport", oldest).abort()
+        return True
+
+    def _release(self, transport: asyncio.BaseTransport) -> None:
+        owner = self._owners[transport]
+        unknown = self._unknown.get(owner)
+        if unknown is not None:
+            del unknown[transport]
+            if not unknown:
+                del self._unknown[owner]
+            return
+        self._known[owner] -= 1
+        if self._known[owner] <= 0:
+            del self._known[owner]
 
     def _give_up(self, transport: asyncio.BaseTransport) -> None:
         self._waiting.pop(transport, None)
         # Without a request, the client expects no answer.
         cast("asyncio.Transport", transport).abort()
 
-    def _log_refusals(self) -> None:
-        self._refused += 1
+    def _log_full(self) -> None:
+        self._turned_away += 1
         now = asyncio.get_running_loop().time()
         if now - self._logged_at >= _LOG_SECONDS:
-            _log.warning("%s = %d are open: %d refused", self._limit, self._count_max, self._refused)
-            self._logged_at, self._refused = now, 0
+            _log.warning("%s = %d are open: %d refused or displaced", self._limit, self._count_max, self._turned_away)
+            self._logged_at, self._turned_away = now, 0
 
 
 class _Connection(asyncio.Protocol):

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import cached_property
 from typing import Any, Final
 
@@ -62,6 +62,8 @@ class Application:
 
     Attributes:
         on_request: Called with each request as soon as its head was received.
+        on_login: Called with each request of a user, and the user; also with a WebSocket, and its address, which has
+            limits of its own.
         memory: Memory budget of all requests.
     """
 
@@ -70,6 +72,7 @@ class Application:
         self._push = push
         self._metrics_path = services.config.metrics.endpoint if services.config.metrics.enabled else None
         self.on_request: Callable[[web.Request], None] = _nothing
+        self.on_login: Callable[[web.Request, Hashable], None] = _nothing
         self.memory = Budget(max(services.config.max_bodies_size.bytes, services.config.max_request_size.bytes))
         self._cors = Cors(services.config.cors)
         is_loopback = services.config.address.ip.is_loopback
@@ -125,6 +128,7 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             upgraded = await push.answer(request)
             self._prepare(request, upgraded)
+            self.on_login(request, ("address", place_of(request[SOURCE])))
             given = BUDGET.set(self.memory)
             try:
                 return await push.serve(request, upgraded, request[SOURCE])
@@ -284,6 +288,7 @@ class Application:
                 return
             raise Refused(Status.UNAUTHENTICATED) from error
         self._limit(("user", bearer.user_id))
+        self.on_login(request, bearer.user_id)
         request[_BEARER] = bearer
         request[VERIFY] = self._verification(bearer)
 
@@ -433,8 +438,8 @@ def _shown(path: str) -> str:
     return path if path.isascii() and path.isprintable() else ascii(path)
 
 
-def _nothing(request: web.Request) -> None:
-    """Ignore the request."""
+def _nothing(request: web.Request, user: Hashable = None) -> None:
+    """Ignore the request and its user."""
 
 
 def _check_text(request: web.Request) -> None:

@@ -133,8 +133,9 @@ class HttpConfig(Section):
     list allows any. A request for another host is refused with 421. An empty list allows any host, unless the server
     listens on loopback, where another host name indicates DNS rebinding by a foreign page.
     """
-    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 12_000
-    """Maximum number of open connections, including WebSocket connections of browsers; a further one is closed at once.
+    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.USERS] = 12_000
+    """Maximum number of open connections, including WebSocket connections of browsers. A further one takes the place of
+    the oldest connection without a login, of the address that has most of these; without one, it is closed at once.
     """
     first_request_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = (
         Duration.parse("10 s")

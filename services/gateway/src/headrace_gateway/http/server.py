@@ -209,6 +209,7 @@ async def _accepting(
         limit="http.max_connections",
     )
     application.on_request = lambda request: connections.has_asked(request.transport)
+    application.on_login = lambda request, user: connections.has_logged_in(request.transport, user)
     server = await loop.create_server(
         connections,
         sock=listener,
