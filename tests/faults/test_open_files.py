@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.compatibility.protocol.codes import Strategy
@@ -34,3 +36,21 @@ def test_more_partitions_are_written_than_files_may_be_open(tmp_path: Path) -> N
                 for partition in range(PARTITIONS):
                     payloads = other.poll("s", "t", partition, Strategy.FIRST).payloads
                     assert payloads == [b"%d" % partition] * (starts + 1)
+
+
+def test_connections_leave_files_to_the_log(tmp_path: Path) -> None:
+    """Regression: idle clients of HTTP took all descriptors, and appends waited until they were disconnected."""
+    limited = tmp_path / "headrace"
+    limited.write_text(f'#!/bin/sh\nexec prlimit --nofile={OPEN_FILES}:{OPEN_FILES} {PROGRAM} "$@"\n')
+    limited.chmod(0o755)
+    settings = PASSWORD | {"HEADRACE_HTTP_FIRST_REQUEST_TIMEOUT": "1 h"}
+    with up(tmp_path / "data", program=limited, **settings) as (_, printed), ExitStack() as stack:
+        addresses = [re.search(rf"{name} +(?:http://)?(\S+):(\d+)", printed) for name in ("tcp", "http")]
+        assert all(addresses), printed
+        (tcp_host, tcp_port), (host, port) = (found.groups() for found in addresses if found is not None)
+        with RawConnection.as_root(f"{tcp_host}:{tcp_port}") as root:
+            root.create_topic("s", partitions=100)
+            for _ in range(OPEN_FILES):
+                stack.enter_context(socket.create_connection((host, int(port)), 20))
+            for partition in range(100):
+                root.send("s", "t", partition, b"x")

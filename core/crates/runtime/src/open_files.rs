@@ -46,6 +46,9 @@ pub(crate) const HANDLES_MAX: usize = 1024;
 const HANDLES_MIN: usize = 16;
 /// Descriptors for everything else: rings, listeners, the control plane with its journal, modules that are imported.
 const RESERVED: usize = 256;
+/// Part of the rest that is for listeners beside the shards, such as HTTP and gRPC, which limit themselves to it
+/// (`headrace_chassis.open_files`).
+const OTHER_LISTENERS_PART: usize = 4;
 
 /// Division of the open files of a process among its shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +100,8 @@ impl Division {
                 connections: wanted,
             };
         };
-        let shared = limit.saturating_sub(RESERVED) / shards;
+        let free = limit.saturating_sub(RESERVED);
+        let shared = (free - free / OTHER_LISTENERS_PART) / shards;
         let handles = (shared / 2).clamp(HANDLES_MIN, HANDLES_MAX);
         Self {
             handles,
@@ -118,8 +122,8 @@ mod tests {
     #[test]
     fn files_leave_descriptors_to_connections() {
         assert_eq!(division(1 << 20, 2), (1024, 10_000));
-        assert_eq!(division(1024, 2), (192, 192));
-        assert_eq!(division(4096, 1), (1024, 2816));
+        assert_eq!(division(1024, 2), (144, 144));
+        assert_eq!(division(4096, 1), (1024, 1856));
         assert_eq!(
             division(300, 2),
             (16, 16),

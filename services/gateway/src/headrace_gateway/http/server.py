@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import CertificateError, ListenError
 from headrace_chassis.http_connections import Connections
+from headrace_chassis.open_files import connections_max
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import NONE, Proxies
 from headrace_gateway.access.tokens import Tokens
@@ -204,7 +205,7 @@ async def _accepting(
 
     connections = Connections(
         library,
-        count_max=config.max_connections,
+        count_max=connections_max(config.max_connections, "http.max_connections"),
         first_request_seconds=config.first_request_timeout.seconds,
         limit="http.max_connections",
     )
