@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from headrace.embedded import data_directory
 from headrace_chassis.background import background
 from headrace_metadata.replica import Replica
-from headrace_partition_node.data_directory import HighestVersion
+from headrace_partition_node.data_directory import HighestVersion, damaged_slots
 
 _INTERVAL_SECONDS: Final = 5.0
 """Interval of records. A copy that is older by less is not noticed."""
@@ -47,6 +47,11 @@ async def checked(replica: Replica, data_path: Path, *, is_durable: bool) -> Asy
                 yield catalog
             finally:
                 await _record(replica, highest)
+
+
+def damaged_versions(file: Path) -> list[int]:
+    """Return the positions of damaged records in a file with the version of the catalog."""
+    return damaged_slots(file.read_bytes())
 
 
 async def _recording(replica: Replica, highest: HighestVersion) -> NoReturn:

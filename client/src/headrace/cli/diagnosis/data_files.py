@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from headrace.cli.operating_documents import FileFinding, FilesDocument
 from headrace_core import CoreError, check_partition, inspect_replica
@@ -58,8 +58,8 @@ def check(
             bytes_count += result["bytes"]
             place = partition.relative_to(directory)
             for found in result["findings"]:
-                name = found.pop("file")
-                findings.append({"path": str(place / name), **found})
+                path = str(place / found.pop("file"))
+                findings.append(cast("FileFinding", {"path": path, **found}))
             on_checked(partition)
     return {
         "directory": str(directory),
@@ -101,9 +101,9 @@ def _around(directory: Path) -> Iterator[FileFinding]:
         yield _finding("info.json", "damaged", "it is missing, or no JSON object")
     version = directory / "catalogue_version"
     if version.exists():
-        from headrace_partition_node.data_directory import damaged_slots  # noqa: PLC0415 - one command needs it
+        from headrace.embedded.catalog_identity import damaged_versions  # noqa: PLC0415 - one command needs it
 
-        for position in damaged_slots(version.read_bytes()):
+        for position in damaged_versions(version):
             yield _finding(version.name, "damaged", "a recorded version is damaged; the other one counts", position)
     metadata = directory / "metadata"
     if metadata.is_dir():
