@@ -43,7 +43,9 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "bench": Entry(
             "operating.bench", "Measure the throughput, latency percentiles and CPU time per GB of a server."
         ),
-        "fsck": Entry("operating.fsck", "Check every file in the data directory of a stopped server."),
+        "fsck": Entry(
+            "operating.fsck", "Check every file in the data directory of a stopped server or partition node."
+        ),
         "doctor": Entry("operating.doctor", "Check this machine, and whether a server can be reached."),
         "context": Entry("contexts", "Manage named servers with their credentials."),
         "connect": Entry(

@@ -344,6 +344,7 @@ fn who_manages_users_does_not_become_root() {
         status(0, None, Some(2)),
         status(0, Some("toor"), None),
         status(8, Some("free"), None),
+        status(8, None, Some(2)),
     ] {
         assert_eq!(
             world.ask(link, &refused).status,
@@ -354,8 +355,7 @@ fn who_manages_users_does_not_become_root() {
     for allowed in [
         update(7, manages),
         create(manages),
-        status(8, None, Some(2)),
-        status(9, Some("free"), None),
+        status(9, Some("free"), Some(2)),
         status(7, Some("new"), Some(2)),
     ] {
         assert_eq!(world.ask(link, &allowed).status, Status::OK, "{allowed:?}");
