@@ -41,7 +41,9 @@ def test_more_partitions_are_written_than_files_may_be_open(tmp_path: Path) -> N
 def test_connections_leave_files_to_the_log(tmp_path: Path) -> None:
     """Regression: idle clients of HTTP took all descriptors, and appends waited until they were disconnected."""
     limited = tmp_path / "headrace"
-    limited.write_text(f'#!/bin/sh\nexec prlimit --nofile={OPEN_FILES}:{OPEN_FILES} {PROGRAM} "$@"\n')
+    # The log goes to a file: a pipe that is not read would hold the server up when it is full.
+    command = f'exec prlimit --nofile={OPEN_FILES}:{OPEN_FILES} {PROGRAM} "$@" 2>{tmp_path / "log"}'
+    limited.write_text(f"#!/bin/sh\n{command}\n")
     limited.chmod(0o755)
     settings = PASSWORD | {"HEADRACE_HTTP_FIRST_REQUEST_TIMEOUT": "1 h"}
     with up(tmp_path / "data", program=limited, **settings) as (_, printed), ExitStack() as stack:

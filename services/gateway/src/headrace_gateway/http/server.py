@@ -203,9 +203,10 @@ async def _accepting(
     def library() -> asyncio.Protocol:
         return _RequestHandler(served, loop=loop, **options)
 
+    count_max = connections_max(config.max_connections, "http.max_connections")
     connections = Connections(
         library,
-        count_max=connections_max(config.max_connections, "http.max_connections"),
+        count_max=count_max,
         first_request_seconds=config.first_request_timeout.seconds,
         limit="http.max_connections",
     )
@@ -215,7 +216,8 @@ async def _accepting(
         connections,
         sock=listener,
         ssl=context,
-        backlog=_BACKLOG,
+        # As many are accepted at once as may wait. Where files are short, that must not be all of them.
+        backlog=_BACKLOG if count_max == config.max_connections else min(_BACKLOG, 4 * count_max),
         ssl_handshake_timeout=config.first_request_timeout.seconds if context is not None else None,
     )
     try:
