@@ -65,40 +65,66 @@ def partitions(data: Path) -> list[tuple[int, int, Path]]:
     ]
 
 
-def harm(choice: random.Random, directory: Path, other: Path) -> str:
-    """Harm a directory once; return a description."""
-    files = sorted(file for file in directory.iterdir() if file.is_file())
-    if not files:
-        return "nothing is left"
-    file = choice.choice(files)
-    size = file.stat().st_size
-    how = choice.choice(["flip", "cut", "zero", "garbage", "delete", "exchange", "exchange all"])
-    if how == "exchange all" and other.exists():
+class Harms:
+    """Harm of the directories of one run.
+
+    A log is either exchanged or damaged: its first message identifies it, and where that is damaged it cannot.
+    """
+
+    def __init__(self, choice: random.Random) -> None:
+        self._choice = choice
+        self._exchanged: set[Path] = set()
+        self._damaged: set[Path] = set()
+        self.done: dict[Path, list[str]] = {}
+
+    def add(self, directory: Path, other: Path) -> None:
+        """Harm a directory once, perhaps together with another one."""
+        files = sorted(file for file in directory.iterdir() if file.is_file())
+        if not files:
+            return
+        file = self._choice.choice(files)
+        theirs = other / file.name
+        how = self._choice.choice(["flip", "cut", "zero", "garbage", "delete", "exchange", "exchange all"])
+        if how == "exchange all":
+            self._exchange_all(directory, other)
+        elif how == "exchange" and theirs.exists() and not {file, theirs} & self._damaged:
+            mine = file.read_bytes()
+            shutil.copyfile(theirs, file)
+            theirs.write_bytes(mine)
+            self._exchanged |= {file, theirs}
+        elif how == "delete":
+            file.unlink()
+        elif file.stat().st_size and file not in self._exchanged:
+            self._damage(file, how)
+            self._damaged.add(file)
+        else:
+            return
+        for place in (directory, other):
+            self.done.setdefault(place, []).append(f"{how} {file.name}, {directory.name} and {other.name}")
+
+    def _exchange_all(self, directory: Path, other: Path) -> None:
         aside = directory.with_name("aside")
         directory.rename(aside)
         other.rename(directory)
         aside.rename(other)
-        return f"all exchanged with {other.parents[1].name}/{other.name}"
-    if how == "exchange" and (other / file.name).exists():
-        mine = file.read_bytes()
-        shutil.copyfile(other / file.name, file)
-        (other / file.name).write_bytes(mine)
-        return f"{file.name} exchanged with that of {other.parents[1].name}/{other.name}"
-    if how == "delete":
-        file.unlink()
-    elif size:
+        places = {directory: other, other: directory}
+        for marked in (self._exchanged, self._damaged):
+            moved = {places.get(file.parent, file.parent) / file.name for file in marked}
+            marked.clear()
+            marked.update(moved)
+
+    def _damage(self, file: Path, how: str) -> None:
+        choice = self._choice
         with file.open("r+b") as raw:
-            start = choice.randrange(size)
-            length = choice.randrange(1, 600)
+            start = choice.randrange(file.stat().st_size)
             if how == "cut":
                 raw.truncate(start)
-            else:
-                raw.seek(start)
-                before = raw.read(1 if how == "flip" else length)
-                raw.seek(start)
-                noise = {"flip": bytes([before[0] ^ choice.randrange(1, 256)]), "zero": bytes(len(before))}
-                raw.write(noise.get(how) or choice.randbytes(len(before)))
-    return f"{how} {file.name}"
+                return
+            raw.seek(start)
+            before = raw.read(1 if how == "flip" else choice.randrange(1, 600))
+            raw.seek(start)
+            changed = {"flip": bytes([before[0] ^ choice.randrange(1, 256)]), "zero": bytes(len(before))}
+            raw.write(changed.get(how) or choice.randbytes(len(before)))
 
 
 def logs(data: Path) -> list[bytes]:
@@ -128,14 +154,13 @@ def test_harmed_directories(original: Path, tmp_path: Path, number: int) -> None
     choice = random.Random(seed)
     data = shutil.copytree(original, tmp_path / "data")
     victims = partitions(data)
-    done: dict[Path, list[str]] = {}
+    harms = Harms(choice)
     for _, _, directory in victims:
         for _ in range(choice.choice([0, 1, 1, 2])):
             _, _, other = choice.choice(victims)
-            if directory.exists() and other != directory:
-                what = harm(choice, directory, other)
-                done.setdefault(directory, []).append(what)
-                done.setdefault(other, []).append(what)
+            if other != directory:
+                harms.add(directory, other)
+    done = harms.done
     before = logs(data)
     server = ServerProcess(data, SETTINGS).start()
     wrong = []
