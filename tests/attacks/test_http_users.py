@@ -167,7 +167,7 @@ def test_answers_that_are_not_read(start_server: StartServer, show: list[str]) -
                 most = max(most, server.memory_bytes())
             show.append(f"memory of 15 unread polls: {(most - before) / MEGABYTE:.0f} MB")
             assert most - before < 400 * MEGABYTE, show[-1]
-        # Who does not read is disconnected; a refusal fits into the buffers and needs no reader.
+        # Clients that do not read are disconnected; a refusal fits into the buffers and needs no reader.
         eventually("a reader's end", lambda: any(map(is_closed, unread)), timeout_seconds=60)
         eventually("his memory to be given back", lambda: hostile.ask("GET", LARGE)[0] == 200, timeout_seconds=60)
 
@@ -215,6 +215,13 @@ def test_members(start_server: StartServer, show: list[str]) -> None:
             assert status == 201, body
 
 
+def ping_unharmed(other: User, show: list[str]) -> None:
+    """Ask for fifty answers, while other requests of this user are measured."""
+    with unharmed(other, show):
+        for _ in range(50):
+            assert other.ask("GET", "/ping")[0] == 200
+
+
 def test_newcomers_with_made_up_names(start_server: StartServer, show: list[str]) -> None:
     """Regression: a login whose password was remembered took 5 s behind 60 callers with made-up names."""
     server = start_server()
@@ -232,9 +239,7 @@ def test_newcomers_with_made_up_names(start_server: StartServer, show: list[str]
         for thread in threads:
             thread.start()
         try:
-            with unharmed(other, show):
-                for _ in range(50):
-                    assert other.ask("GET", "/ping")[0] == 200
+            ping_unharmed(other, show)
         finally:
             over.set()
             for thread in threads:
@@ -264,9 +269,7 @@ def test_connections(start_server: StartServer, show: list[str], *, logs_in: boo
         opening = threading.Thread(target=open_many)
         opening.start()
         try:
-            with unharmed(other, show):
-                for _ in range(50):
-                    assert other.ask("GET", "/ping")[0] == 200
+            ping_unharmed(other, show)
         finally:
             over.set()
             opening.join()

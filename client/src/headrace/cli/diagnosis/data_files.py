@@ -45,8 +45,10 @@ def check(
     Raises:
         OSError: A file cannot be read, or a repair cannot be written.
     """
-    findings = list(_around(directory))
-    catalog = _catalog(directory)
+    info = _info(directory)
+    catalog = _catalog(info or {})
+    findings = [] if info is not None else [_finding("info.json", "damaged", "it is missing, or no JSON object")]
+    findings += _around(directory, catalog)
     messages_count = bytes_count = 0
 
     def examined(partition: Path) -> tuple[Path, dict[str, Any]]:
@@ -84,9 +86,8 @@ def _info(directory: Path) -> dict[str, Any] | None:
     return info if isinstance(info, dict) else None
 
 
-def _catalog(directory: Path) -> str:
+def _catalog(info: dict[str, Any]) -> str:
     """Return the identity of the catalog that the partitions belong to; empty if it is not known."""
-    info = _info(directory) or {}
     catalog = str(info.get("catalog") or info.get("cluster_id") or "")
     try:
         int(catalog, 16)
@@ -95,10 +96,8 @@ def _catalog(directory: Path) -> str:
     return catalog
 
 
-def _around(directory: Path) -> Iterator[FileFinding]:
+def _around(directory: Path, catalog: str) -> Iterator[FileFinding]:
     """Check the files that are no partition's."""
-    if _info(directory) is None:
-        yield _finding("info.json", "damaged", "it is missing, or no JSON object")
     version = directory / "catalogue_version"
     if version.exists():
         from headrace.embedded.catalog_identity import damaged_versions  # noqa: PLC0415 - one command needs it
@@ -107,7 +106,7 @@ def _around(directory: Path) -> Iterator[FileFinding]:
             yield _finding(version.name, "damaged", "a recorded version is damaged; the other one counts", position)
     metadata = directory / "metadata"
     if metadata.is_dir():
-        yield from _metadata(directory, metadata)
+        yield from _metadata(metadata, catalog)
     for name in ("set-aside", "removed"):
         place = directory / "streams" / name
         if place.is_dir():
@@ -120,7 +119,7 @@ def _around(directory: Path) -> Iterator[FileFinding]:
                 yield _finding(str(partition.relative_to(directory)), "set_aside", explanation)
 
 
-def _metadata(directory: Path, metadata: Path) -> Iterator[FileFinding]:
+def _metadata(metadata: Path, catalog: str) -> Iterator[FileFinding]:
     try:
         problems = json.loads(inspect_replica(str(metadata), 0, 0))["problems"]
     except CoreError as error:
@@ -128,7 +127,6 @@ def _metadata(directory: Path, metadata: Path) -> Iterator[FileFinding]:
     for problem in problems:
         yield _finding("metadata", "damaged", problem)
     identity = metadata / "catalog_identity"
-    catalog = _catalog(directory)
     if identity.exists() and catalog and identity.read_bytes().decode("ascii", "replace").strip() != catalog:
         yield _finding("metadata/catalog_identity", "foreign", f"info.json names the catalog {catalog}")
 

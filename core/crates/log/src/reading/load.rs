@@ -12,7 +12,7 @@ use crate::error::{Notice, ReadError};
 use crate::index::push_coarse;
 use crate::log::{Log, Pending};
 use crate::reading::read::Job;
-use crate::recovery::foreign::{Comparison, compare};
+use crate::recovery::foreign::{Comparison, beginning, compare};
 use crate::recovery::scan::{Progress, Scan};
 use crate::segment::FirstMessage;
 use crate::storage::{
@@ -76,7 +76,7 @@ impl Log {
             let then = if from_log { Then::Log } else { Then::File };
             load.source = Source::FirstMessage { then: Some(then) };
             self.reads.load = Some(load);
-            return self.read_first_message_of(segment, HEADER_BYTES as u64, out);
+            return self.read_beginning(segment, HEADER_BYTES as u64, out);
         }
         if from_log {
             self.start_rebuild(load, out);
@@ -150,22 +150,13 @@ impl Log {
                 last: Entry::start(segment),
                 source: Source::FirstMessage { then: None },
             }));
-            self.read_first_message_of(segment, HEADER_BYTES as u64, out);
+            self.read_beginning(segment, HEADER_BYTES as u64, out);
         }
     }
 
-    fn read_first_message_of(
-        &mut self,
-        segment: Offset,
-        length: u64,
-        out: &mut Vec<StorageRequest>,
-    ) {
-        let operation = StorageOperation::Read {
-            file: FileName::Log(segment),
-            position: 0,
-            length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
-        };
-        self.operations.start(Pending::Load, operation, out);
+    fn read_beginning(&mut self, segment: Offset, length: u64, out: &mut Vec<StorageRequest>) {
+        self.operations
+            .start(Pending::Load, beginning(segment, length), out);
     }
 
     fn first_message_compared(
@@ -203,7 +194,7 @@ impl Log {
             }
             Comparison::Needs(length) => {
                 self.reads.load = Some(load);
-                self.read_first_message_of(base, length, out);
+                self.read_beginning(base, length, out);
             }
             Comparison::Another(recorded) => {
                 segment.first_message = FirstMessage::Exchanged(recorded);

@@ -26,6 +26,15 @@ pub(crate) enum Comparison {
     Another(u64),
 }
 
+/// Read of this many bytes from the beginning of a segment's log.
+pub(crate) fn beginning(base: Offset, length: u64) -> StorageOperation {
+    StorageOperation::Read {
+        file: FileName::Log(base),
+        position: 0,
+        length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
+    }
+}
+
 /// Compare the beginning of a log with the checksum of its first message. Damage of that message alone does not make the
 /// log another one's.
 pub(crate) fn compare(base: Offset, size: u64, recorded: Option<u64>, bytes: &[u8]) -> Comparison {
@@ -110,11 +119,7 @@ impl Log {
 
     /// Read the beginning of the log that is about to be scanned.
     pub(crate) fn read_first_message(&mut self, length: u64, out: &mut Vec<StorageRequest>) {
-        let operation = StorageOperation::Read {
-            file: FileName::Log(self.recovery().scanned_segment.0),
-            position: 0,
-            length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
-        };
+        let operation = beginning(self.recovery().scanned_segment.0, length);
         self.operations
             .start_repeated(Pending::Recover(Step::FirstMessage), operation, out);
     }

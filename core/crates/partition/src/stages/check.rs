@@ -14,7 +14,7 @@ use crate::check::StageVerdict;
 /// fewer than asked for at the end of the file.
 ///
 /// # Errors
-/// Those of `read`.
+/// Errors of `read`.
 pub fn damaged_stage<E>(
     id: StageId,
     incarnation: u64,

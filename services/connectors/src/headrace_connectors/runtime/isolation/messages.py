@@ -175,7 +175,7 @@ def at_child(data: bytes) -> ToChild:
 
 def to_parent(message: ToParent) -> bytes:
     """Return a message to the parent with its length."""
-    # What a plugin or a transform reports of itself may be of any type.
+    # Reports of plugins and transforms about themselves may be of any type.
     return _framed(msgspec.msgpack.encode(message, enc_hook=str))
 
 
