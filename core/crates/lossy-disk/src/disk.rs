@@ -2,7 +2,8 @@
 //!
 //! The model is stricter than common file systems: the content of a file survives if the file was synced, and its name
 //! if its directory was. The fate of unsynced changes is random: page by page in a file, and a prefix of the changes in
-//! a directory.
+//! a directory. A move from one directory to another is atomic, as in the journal of a common file system: it survives in
+//! both directories or in neither, and a sync of either makes it durable.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -33,8 +34,25 @@ pub enum Content {
 #[derive(Debug, Default)]
 pub struct Directory {
     names: BTreeMap<String, u64>,
-    /// Changes since the last sync, oldest first: the entries that each operation replaced, by name.
-    unsynced: Vec<Vec<(String, Option<u64>)>>,
+    /// Changes since the last sync, oldest first.
+    unsynced: Vec<Change>,
+}
+
+/// A change of a directory that a power loss may undo.
+#[derive(Debug)]
+struct Change {
+    /// The entries that it replaced, by name.
+    replaced: Vec<(String, Option<u64>)>,
+    /// A move to another directory, or from it.
+    shared: Option<Shared>,
+}
+
+/// The other half of a move between directories.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    directory: u64,
+    /// Number of the move, the same in both directories.
+    number: u64,
 }
 
 impl Directory {
@@ -43,7 +61,7 @@ impl Directory {
     }
 
     /// Carry out one operation: each name is assigned a node, or removed.
-    fn change(&mut self, changes: &[(&str, Option<u64>)]) {
+    fn change(&mut self, changes: &[(&str, Option<u64>)], shared: Option<Shared>) {
         let replaced = changes.iter().map(|&(name, node)| {
             let before = match node {
                 Some(node) => self.names.insert(name.to_owned(), node),
@@ -52,15 +70,20 @@ impl Directory {
             (name.to_owned(), before)
         });
         let replaced = replaced.collect();
-        self.unsynced.push(replaced);
+        self.unsynced.push(Change { replaced, shared });
     }
 
-    /// Undo the latest changes. Returns the names concerned.
-    fn lose_power(&mut self, random: &mut Rng) -> Vec<String> {
-        let kept = random.usize(0..=self.unsynced.len());
+    /// Position of a move among the unsynced changes.
+    fn position(&self, number: u64) -> Option<usize> {
+        let is_it = |change: &Change| change.shared.is_some_and(|shared| shared.number == number);
+        self.unsynced.iter().position(is_it)
+    }
+
+    /// Undo all changes but the first ones. Returns the names concerned.
+    fn lose_power(&mut self, kept: usize) -> Vec<String> {
         let mut lost = Vec::new();
-        for replaced in self.unsynced.drain(..).skip(kept).rev() {
-            for (name, node) in replaced.into_iter().rev() {
+        for change in self.unsynced.drain(..).skip(kept).rev() {
+            for (name, node) in change.replaced.into_iter().rev() {
                 lost.push(name.clone());
                 match node {
                     Some(node) => self.names.insert(name, node),
@@ -80,13 +103,12 @@ pub enum Refusal {
     NotADirectory,
     IsADirectory,
     NotEmpty,
-    /// Unsupported: a move to another directory.
-    OtherDirectory,
 }
 
 #[derive(Debug)]
 pub struct Disk {
     nodes: BTreeMap<u64, Node>,
+    /// Number of the next node or move.
     next: u64,
 }
 
@@ -177,10 +199,7 @@ impl Disk {
     /// Rename a file or directory atomically. An existing target is replaced.
     pub fn rename(&mut self, from: (u64, &str), to: (u64, &str)) -> Result<(), Refusal> {
         let moved = self.find(from.0, from.1)?;
-        if from.0 != to.0 {
-            return Err(Refusal::OtherDirectory);
-        }
-        if from.1 == to.1 {
+        if from == to {
             return Ok(());
         }
         if let Ok(replaced) = self.find(to.0, to.1) {
@@ -193,44 +212,118 @@ impl Disk {
                 _ => {}
             }
         }
-        self.change(to.0, &[(from.1, None), (to.1, Some(moved))])
+        if from.0 == to.0 {
+            return self.change(to.0, &[(from.1, None), (to.1, Some(moved))]);
+        }
+        let number = self.next;
+        self.next += 1;
+        let mut change_half = |half: (u64, &str), other: u64, node| {
+            let shared = Some(Shared {
+                directory: other,
+                number,
+            });
+            self.changed_directory(half.0)
+                .map(|directory| directory.change(&[(half.1, node)], shared))
+        };
+        change_half(to, from.0, Some(moved))?;
+        change_half(from, to.0, None)
     }
 
     pub fn sync(&mut self, number: u64) -> Result<(), Refusal> {
         match &mut self.node_mut(number)?.content {
             Content::File(bytes) => bytes.sync(),
-            Content::Directory(directory) => directory.unsynced.clear(),
+            Content::Directory(directory) => {
+                let synced = std::mem::take(&mut directory.unsynced);
+                self.sync_shared(synced);
+            }
         }
         Ok(())
+    }
+
+    /// Make the other halves of moves durable that became so, each with all changes before it in its directory.
+    fn sync_shared(&mut self, synced: Vec<Change>) {
+        let mut left = synced;
+        while let Some(change) = left.pop() {
+            if let Some(shared) = change.shared
+                && let Some(other) = self.directory_mut(shared.directory)
+                && let Some(position) = other.position(shared.number)
+            {
+                left.extend(other.unsynced.drain(..=position));
+            }
+        }
     }
 
     /// Lose power: `random` decides what remains of unsynced changes. All files must be closed. Returns the names whose
     /// creation, removal or change was lost.
     pub fn lose_power(&mut self, random: &mut Rng) -> Vec<String> {
         let mut lost = Vec::new();
-        let mut numbers: Vec<u64> = self.nodes.keys().copied().collect();
-        // Fixed order, so that the same seed makes the same choices.
-        numbers.sort_unstable();
-        for number in numbers {
-            match self.nodes.get_mut(&number).map(|node| &mut node.content) {
-                Some(Content::File(bytes)) => bytes.lose_power(random),
-                Some(Content::Directory(directory)) => {
-                    lost.append(&mut directory.lose_power(random));
+        let kept = self.choose_kept(random);
+        // A map without random order, so that the same seed makes the same choices.
+        for (number, node) in &mut self.nodes {
+            match &mut node.content {
+                Content::File(bytes) => bytes.lose_power(random),
+                Content::Directory(directory) => {
+                    lost.append(&mut directory.lose_power(kept[number]));
                 }
-                None => {}
             }
         }
         self.forget_unnamed();
         lost
     }
 
-    fn change(&mut self, directory: u64, changes: &[(&str, Option<u64>)]) -> Result<(), Refusal> {
-        let node = self.node_mut(directory)?;
+    /// Choose how many changes of each directory survive, so that a move survives in both directories or in neither.
+    fn choose_kept(&self, random: &mut Rng) -> BTreeMap<u64, usize> {
+        let directories = || {
+            let all = self.nodes.iter();
+            all.filter_map(|(number, node)| match &node.content {
+                Content::Directory(directory) => Some((*number, directory)),
+                Content::File(_) => None,
+            })
+        };
+        let chosen = directories().map(|(number, found)| {
+            let kept = random.usize(0..=found.unsynced.len());
+            (number, kept)
+        });
+        let mut kept: BTreeMap<u64, usize> = chosen.collect();
+        let mut is_settled = false;
+        while !is_settled {
+            is_settled = true;
+            for (number, found) in directories() {
+                let undone = found.unsynced.iter().skip(kept[&number]);
+                for shared in undone.filter_map(|change| change.shared) {
+                    let position = (self.directory(shared.directory).ok())
+                        .and_then(|other| other.position(shared.number));
+                    if let Some((position, other)) = position.zip(kept.get_mut(&shared.directory))
+                        && position < *other
+                    {
+                        *other = position;
+                        is_settled = false;
+                    }
+                }
+            }
+        }
+        kept
+    }
+
+    fn directory_mut(&mut self, number: u64) -> Option<&mut Directory> {
+        match &mut self.nodes.get_mut(&number)?.content {
+            Content::Directory(directory) => Some(directory),
+            Content::File(_) => None,
+        }
+    }
+
+    /// Return a directory whose names are about to change.
+    fn changed_directory(&mut self, number: u64) -> Result<&mut Directory, Refusal> {
+        let node = self.node_mut(number)?;
         node.changed = SystemTime::now();
         match &mut node.content {
-            Content::Directory(directory) => directory.change(changes),
-            Content::File(_) => return Err(Refusal::NotADirectory),
+            Content::Directory(directory) => Ok(directory),
+            Content::File(_) => Err(Refusal::NotADirectory),
         }
+    }
+
+    fn change(&mut self, directory: u64, changes: &[(&str, Option<u64>)]) -> Result<(), Refusal> {
+        self.changed_directory(directory)?.change(changes, None);
         Ok(())
     }
 

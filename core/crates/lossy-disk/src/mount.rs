@@ -100,7 +100,6 @@ fn errno(refusal: Refusal) -> Errno {
         Refusal::NotADirectory => Errno::ENOTDIR,
         Refusal::IsADirectory => Errno::EISDIR,
         Refusal::NotEmpty => Errno::ENOTEMPTY,
-        Refusal::OtherDirectory => Errno::EXDEV,
     }
 }
 

@@ -136,6 +136,74 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Files move between three directories. After a power loss each is in exactly one, what happened before a sync of a
+    /// directory that it was in has happened, and directories agree about each move.
+    #[test]
+    fn a_move_between_directories_is_atomic(
+        steps in prop::collection::vec((0..3_usize, 0..3_usize, 0..4_u8, 0..5_u8), 1..30), seed: u64,
+    ) {
+        let mut disk = Disk::new(0, 0);
+        let places = ["a", "b", "c"].map(|name| disk.make(ROOT, name, directory()).unwrap());
+        disk.sync(ROOT).unwrap();
+        for name in 0..4_u8 {
+            disk.make(places[0], &name.to_string(), file()).unwrap();
+        }
+        disk.sync(places[0]).unwrap();
+        let place = |disk: &Disk, name: u8| {
+            let found = places.iter().filter(|place| disk.find(**place, &name.to_string()).is_ok());
+            let found: Vec<u64> = found.copied().collect();
+            assert_eq!(found.len(), 1, "{name} is in {found:?}");
+            found[0]
+        };
+        // Places of each file since the last sync of the one that it is in, or of the one that it came from.
+        let mut possible: [Vec<u64>; 4] = [const { Vec::new() }; 4];
+        for (name, possible) in (0..).zip(&mut possible) {
+            possible.push(place(&disk, name));
+        }
+        for (from, to, name, kind) in steps {
+            if kind == 0 {
+                disk.sync(places[from]).unwrap();
+                for (name, possible) in (0..).zip(&mut possible) {
+                    if place(&disk, name) == places[from] {
+                        *possible = vec![places[from]];
+                    }
+                }
+            } else if from != to
+                && disk.rename((places[from], &name.to_string()), (places[to], &name.to_string())).is_ok()
+            {
+                possible[usize::from(name)].push(places[to]);
+            }
+        }
+        disk.lose_power(&mut Rng::with_seed(seed));
+        for (name, possible) in (0..).zip(&possible) {
+            prop_assert!(possible.contains(&place(&disk, name)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_sync_of_either_directory_makes_a_move_durable() {
+    for is_source in [false, true] {
+        for seed in 0..20 {
+            let mut disk = Disk::new(0, 0);
+            let inner = disk.make(ROOT, "inner", directory()).unwrap();
+            let moved = disk.make(ROOT, "moved", directory()).unwrap();
+            disk.make(moved, "in it", file()).unwrap();
+            disk.sync(ROOT).unwrap();
+            disk.sync(moved).unwrap();
+            disk.rename((ROOT, "moved"), (inner, "there")).unwrap();
+            disk.sync(if is_source { ROOT } else { inner }).unwrap();
+            disk.lose_power(&mut Rng::with_seed(seed));
+            assert_eq!(disk.find(ROOT, "moved"), Err(Refusal::NotFound));
+            let there = disk.find(inner, "there").unwrap();
+            assert!(disk.find(there, "in it").is_ok());
+        }
+    }
+}
+
 #[test]
 fn a_file_whose_name_was_not_synced_is_lost_with_what_was_synced_in_it() {
     let lost = |seed| {
@@ -219,8 +287,8 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
         Err(Refusal::NotADirectory)
     );
     assert_eq!(
-        disk.rename((ROOT, "file"), (inner, "file")),
-        Err(Refusal::OtherDirectory)
+        disk.rename((inner, "in it"), (ROOT, "inner")),
+        Err(Refusal::IsADirectory)
     );
     assert_eq!(
         disk.rename((ROOT, "nothing"), (ROOT, "file")),
