@@ -208,7 +208,6 @@ async def test_refusals(root: Api, change: dict[str, object], status: int, code:
 @pytest.mark.parametrize(
     ("path", "unknown"),
     [
-        (("messages", 1), "headers"),
         (("messages", 1), "hedders"),
         (("messages", 1, "user_headers", 0), "kind"),
         (("messages", 1, "user_headers", 0, "value"), "type"),

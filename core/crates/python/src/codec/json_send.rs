@@ -154,11 +154,15 @@ struct MessageJson<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     payload: Cow<'a, str>,
-    #[serde(borrow, default)]
+    /// Some existing clients write `headers`.
+    #[serde(borrow, default, alias = "headers")]
     user_headers: Option<&'a RawValue>,
     /// Existing clients also send the header of polled messages; the server creates a new one.
     #[serde(default, rename = "header")]
     _header: IgnoredAny,
+    /// Existing clients send the size that they computed.
+    #[serde(default, rename = "size")]
+    _size: IgnoredAny,
 }
 
 #[derive(Deserialize)]
@@ -168,6 +172,9 @@ struct PartitioningJson<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     value: Cow<'a, str>,
+    /// Size that existing clients computed.
+    #[serde(default, rename = "size")]
+    _size: IgnoredAny,
 }
 
 #[derive(Deserialize)]

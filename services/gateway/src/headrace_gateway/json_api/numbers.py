@@ -57,3 +57,10 @@ class Checked(msgspec.Struct, kw_only=True):
             value = getattr(self, name)
             if isinstance(value, int) and not 0 <= value <= U64_MAX:
                 raise ValueError(f"{name} is 0 to 2^64-1")
+
+
+class Body(Checked, forbid_unknown_fields=True):
+    """Body of a request. A member whose name is not known is refused by name: ignored, it would be lost silently."""
+
+
+Ignored = Annotated[Any, Meta(description="Sent by existing clients; it has no effect.")]

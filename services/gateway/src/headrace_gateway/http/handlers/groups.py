@@ -7,8 +7,8 @@ from aiohttp import web
 import headrace_core as core
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.lists import page
-from headrace_gateway.http.models.catalog import NameBody, Page
-from headrace_gateway.http.models.groups import GroupAnswer, GroupDetails, group, group_details
+from headrace_gateway.http.models.catalog import Page
+from headrace_gateway.http.models.groups import CreateGroupBody, GroupAnswer, GroupDetails, group, group_details
 from headrace_gateway.http.routes import Nothing, Routes
 from headrace_gateway.json_api.errors import Missing, Refused
 from headrace_proto.errors import Status
@@ -34,12 +34,12 @@ async def get_consumer_groups(call: Call[Page, Nothing]) -> web.Response:
     "POST",
     _PATH,
     tag="consumer groups",
-    body=NameBody,
+    body=CreateGroupBody,
     answer=GroupDetails,
     success=201,
     errors=(400, 403, 404, 409),
 )
-async def create_consumer_group(call: Call[Nothing, NameBody]) -> GroupDetails:
+async def create_consumer_group(call: Call[Nothing, CreateGroupBody]) -> GroupDetails:
     """Create a consumer group."""
     if len(call.body.name.encode()) not in NAME_BYTES:
         raise Refused(Status.INVALID_CONSUMER_GROUP_NAME)

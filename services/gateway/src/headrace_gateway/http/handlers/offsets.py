@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import headrace_core as core
 from headrace_gateway.http.call import Call, identifier
-from headrace_gateway.http.models.messages import OffsetAnswer, OffsetOfPathQuery, OffsetQuery, StoreOffsetBody
+from headrace_gateway.http.models.messages import (
+    ConsumerBody,
+    OffsetAnswer,
+    OffsetOfPathQuery,
+    OffsetQuery,
+    StoreOffsetBody,
+)
 from headrace_gateway.http.routes import Nothing, Routes
-from headrace_gateway.json_api.errors import Missing
+from headrace_gateway.json_api.errors import Missing, Refused
+from headrace_proto.errors import Status
 
 routes = Routes()
 
+_NUMBER_BYTES: Final = 4
 _PATH = "/streams/{stream_id}/topics/{topic_id}/consumer-offsets"
 
 
@@ -35,12 +45,11 @@ async def get_consumer_offset(call: Call[OffsetQuery, Nothing]) -> OffsetAnswer:
 async def store_consumer_offset(call: Call[Nothing, StoreOffsetBody]) -> None:
     """Store the offset of the last message that a consumer has processed."""
     body = call.body
-    consumer = body.consumer_id if isinstance(body.consumer_id, int) else identifier(body.consumer_id, "consumer_id")
     await call.ask(
         core.encode_store_consumer_offset(
             stream=call.stream,
             topic=call.topic,
-            consumer=consumer,
+            consumer=_consumer(body),
             partition=body.partition_id or 0,
             offset=body.offset,
         )
@@ -60,3 +69,24 @@ async def delete_consumer_offset(call: Call[OffsetOfPathQuery, Nothing]) -> None
             partition=call.query.partition_id,
         )
     )
+
+
+def _consumer(body: StoreOffsetBody) -> int | str:
+    if not isinstance(body.consumer, ConsumerBody):
+        if isinstance(body.consumer_id, str):
+            return identifier(body.consumer_id, "consumer_id")
+        return body.consumer_id if isinstance(body.consumer_id, int) else 1
+    if isinstance(body.consumer_id, int | str):
+        raise _refused("consumer_id", "The consumer is named twice: give `consumer` or `consumer_id`.")
+    if body.consumer.type == "consumer_group":
+        raise _refused("consumer.type", "Offsets of a group are stored by its members.")
+    value = body.consumer.id.value
+    if body.consumer.id.kind == "string":
+        return identifier(value.decode(errors="replace"), "consumer.id.value")
+    if len(value) != _NUMBER_BYTES:
+        raise _refused("consumer.id.value", f"A number has {_NUMBER_BYTES} bytes, not {len(value)}.")
+    return int.from_bytes(value, "little")
+
+
+def _refused(field: str, reason: str) -> Refused:
+    return Refused(Status.INVALID_IDENTIFIER, reason, field=field)

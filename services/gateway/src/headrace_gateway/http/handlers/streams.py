@@ -8,6 +8,7 @@ import headrace_core as core
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.lists import page
 from headrace_gateway.http.models.catalog import (
+    CreateStreamBody,
     NameBody,
     PageWithSizes,
     StreamAnswer,
@@ -33,8 +34,8 @@ async def get_streams(call: Call[PageWithSizes, Nothing]) -> web.Response:
     return page(call, [stream(record, call.size) for record in streams], lambda found: found.id)
 
 
-@routes.add("POST", "/streams", tag="streams", body=NameBody, answer=StreamDetails, errors=(400, 403, 409))
-async def create_stream(call: Call[Nothing, NameBody]) -> StreamDetails:
+@routes.add("POST", "/streams", tag="streams", body=CreateStreamBody, answer=StreamDetails, errors=(400, 403, 409))
+async def create_stream(call: Call[Nothing, CreateStreamBody]) -> StreamDetails:
     """Create a stream."""
     _check_name(call.body.name)
     created = core.decode_stream(await call.ask(core.encode_create_stream(name=call.body.name)))

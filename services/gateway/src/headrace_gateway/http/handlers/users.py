@@ -70,7 +70,11 @@ async def update_user(call: Call[Nothing, UpdateUserBody]) -> None:
     body = call.body
     if body.username is not None:
         _check_username(body.username)
-    await call.ask(core.encode_update_user(user=call.identifier("user_id"), username=body.username, status=body.status))
+    await call.ask(
+        core.encode_update_user(
+            user=call.identifier("user_id"), username=body.username, status=body.status or body.user_status
+        )
+    )
 
 
 @routes.add(

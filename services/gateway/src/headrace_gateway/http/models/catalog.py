@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 import headrace_core as core
 from headrace_gateway.http.models.system import SizesQuery
-from headrace_gateway.json_api.numbers import U32, U64, ByteSize, Checked, Micros, between, length
+from headrace_gateway.json_api.numbers import U32, U64, Body, ByteSize, Checked, Ignored, Micros, between, length
 
 Compression = Literal["none", "gzip"]
 PartitionState = Literal["serving", "failed", "unreachable", "unplaced"]
@@ -37,13 +37,19 @@ class PageWithSizes(Page):
     sizes: SizesQuery = "text"
 
 
-class NameBody(Checked):
+class NameBody(Body):
     """A name."""
 
     name: Name
 
 
-class UpdateTopicBody(Checked, kw_only=True):
+class CreateStreamBody(NameBody):
+    """A new stream."""
+
+    stream_id: Ignored = UNSET
+
+
+class UpdateTopicBody(Body, kw_only=True):
     """All settings of a topic."""
 
     name: Name
@@ -65,9 +71,10 @@ class CreateTopicBody(UpdateTopicBody, kw_only=True):
     """A new topic."""
 
     partitions_count: Annotated[int, between(0, 1000)]
+    topic_id: Ignored = UNSET
 
 
-class PartitionsBody(Checked):
+class PartitionsBody(Body):
     """Number of partitions."""
 
     partitions_count: PartitionsCount

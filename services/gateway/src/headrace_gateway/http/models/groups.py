@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 import headrace_core as core
+from headrace_gateway.http.models.catalog import NameBody
 from headrace_gateway.http.models.messages import Numbers, WaitMillis
-from headrace_gateway.json_api.numbers import U32, U64, Checked
+from headrace_gateway.json_api.numbers import U32, U64, Body, Checked, Ignored
 from headrace_gateway.observability.group_lags import TopicGroup
 from headrace_gateway.observability.lag import Lag
 
@@ -38,6 +39,13 @@ class GroupDetails(GroupAnswer, kw_only=True):
     members: list[MemberAnswer]
 
 
+class CreateGroupBody(NameBody):
+    """A new consumer group."""
+
+    group_id: Ignored = UNSET
+    consumer_group_id: Ignored = UNSET
+
+
 class Joined(msgspec.Struct):
     """A membership."""
 
@@ -57,7 +65,7 @@ class GroupPollQuery(Checked):
     wait_ms: WaitMillis = 0
 
 
-class GroupOffsetBody(Checked):
+class GroupOffsetBody(Body):
     """The last offset that was processed."""
 
     partition_id: U32

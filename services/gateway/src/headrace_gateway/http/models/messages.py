@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from headrace_gateway.json_api.numbers import U32, U64, Checked, length
+from headrace_gateway.json_api.numbers import U32, U64, Body, Checked, Ignored, length
 
 ConsumerId = Annotated[str, Meta(min_length=1, max_length=255, description="A number or a name.")]
 Strategy = Literal["offset", "timestamp", "first", "last", "next"]
@@ -92,11 +92,28 @@ class OffsetOfPathQuery(Checked):
     partition_id: U32 = 0
 
 
-class StoreOffsetBody(Checked):
+class ConsumerIdBody(Body):
+    """Id of a consumer in binary form."""
+
+    kind: Literal["numeric", "string"]
+    value: Annotated[bytes, Meta(description="A number of four bytes, little-endian, or a text.")]
+    length: Ignored = UNSET
+
+
+class ConsumerBody(Body):
+    """A consumer as some existing clients name it."""
+
+    id: ConsumerIdBody
+    type: Literal["consumer", "consumer_group"] = "consumer"
+
+
+class StoreOffsetBody(Body):
     """An offset to store."""
 
     offset: U64
-    consumer_id: U32 | Annotated[str, Meta(min_length=1, max_length=255)] = 1
+    consumer_id: U32 | Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
+    """Consumer 1 if neither this nor `consumer` is given."""
+    consumer: ConsumerBody | UnsetType = UNSET
     partition_id: Annotated[U32 | None, Meta(description="Id of the partition; null means partition 0.")] = 0
 
 

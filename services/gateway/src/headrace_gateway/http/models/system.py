@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace_core import Cluster, Connection, Stats
-from headrace_gateway.json_api.numbers import ByteSize, Checked, Micros
+from headrace_gateway.json_api.numbers import Body, ByteSize, Checked, Micros
 from headrace_gateway.ports import GroupPath
 
 SizesQuery = Annotated[
@@ -141,7 +141,7 @@ class ClusterAnswer(msgspec.Struct):
     nodes: list[ClusterNode]
 
 
-class SnapshotBody(Checked):
+class SnapshotBody(Body):
     """Contents and compression of the archive."""
 
     compression: Literal["Stored", "Deflated", "Bzip2", "Zstd", "Lzma", "Xz"]

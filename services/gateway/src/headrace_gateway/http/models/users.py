@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 import headrace_core as core
-from headrace_gateway.json_api.numbers import U64, Checked, Micros, length
+from headrace_gateway.json_api.numbers import U64, Body, Micros, length
 from headrace_proto.rights import GLOBAL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS, flags
 
 UserStatus = Literal["active", "inactive"]
@@ -18,7 +18,7 @@ Password = Annotated[str, length(3, 100)]
 IdText = Annotated[str, Meta(pattern="^(0|[1-9][0-9]{0,8})$")]
 
 
-class LoginBody(Checked):
+class LoginBody(Body):
     """Username and password."""
 
     username: str
@@ -27,7 +27,7 @@ class LoginBody(Checked):
     context: str | None = None
 
 
-class TokenBody(Checked):
+class TokenBody(Body):
     """A token."""
 
     token: str
@@ -47,7 +47,7 @@ class IdentityInfo(msgspec.Struct):
     access_token: AccessToken
 
 
-class TopicRights(msgspec.Struct, kw_only=True):
+class TopicRights(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Rights on one topic."""
 
     manage_topic: bool
@@ -56,7 +56,7 @@ class TopicRights(msgspec.Struct, kw_only=True):
     send_messages: bool
 
 
-class StreamRights(msgspec.Struct, kw_only=True):
+class StreamRights(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Rights on one stream, and on topics of it."""
 
     manage_stream: bool
@@ -68,7 +68,7 @@ class StreamRights(msgspec.Struct, kw_only=True):
     topics: dict[IdText, TopicRights] | None = None
 
 
-class GlobalRights(msgspec.Struct, kw_only=True):
+class GlobalRights(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Rights everywhere."""
 
     manage_servers: bool
@@ -87,14 +87,14 @@ class GlobalRights(msgspec.Struct, kw_only=True):
     send_messages: bool
 
 
-class Permissions(msgspec.Struct, kw_only=True):
+class Permissions(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """All permissions of a user; streams and topics by their ids."""
 
     everywhere: GlobalRights = msgspec.field(name="global")
     streams: dict[IdText, StreamRights] | None = None
 
 
-class CreateUserBody(Checked):
+class CreateUserBody(Body):
     """A new user."""
 
     username: Username
@@ -103,20 +103,21 @@ class CreateUserBody(Checked):
     permissions: Permissions | None = None
 
 
-class UpdateUserBody(Checked):
+class UpdateUserBody(Body):
     """Changed properties of a user."""
 
     username: Username | None = None
     status: UserStatus | None = None
+    user_status: Annotated[UserStatus | None, Meta(description="Another name of `status`.")] = None
 
 
-class PermissionsBody(Checked):
+class PermissionsBody(Body):
     """New permissions of a user."""
 
     permissions: Permissions | None = None
 
 
-class PasswordBody(Checked):
+class PasswordBody(Body):
     """Current and new password."""
 
     current_password: Password
@@ -138,7 +139,7 @@ class UserDetails(UserAnswer, kw_only=True):
     permissions: Permissions | None
 
 
-class CreateTokenBody(Checked):
+class CreateTokenBody(Body):
     """A new access token."""
 
     name: Annotated[str, length(3, 30)]
