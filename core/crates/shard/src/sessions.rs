@@ -11,7 +11,11 @@ pub mod proxy;
 pub(crate) mod registry;
 mod unauthenticated;
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+    net::IpAddr,
+};
 
 use headrace_model::{ShardId, Timestamp};
 use headrace_wire::Status;
@@ -44,6 +48,8 @@ pub(crate) struct Sessions {
     logins_expire_at: Option<Timestamp>,
     /// Number of disconnect requests at the last check.
     disconnections_seen: u64,
+    /// Addresses of newer clients that were reported.
+    pub(crate) newer_clients: BTreeSet<IpAddr>,
     /// Rate limit of reported refusals.
     pub(crate) refusals: Refusals,
     /// True while mail to other shards is blocked.
@@ -87,6 +93,7 @@ impl Sessions {
             stale_members_at: Timestamp(0),
             slow_readers_at: Timestamp(0),
             unauthenticated_at: Timestamp(0),
+            newer_clients: BTreeSet::new(),
             logins_expire_at: None,
             disconnections_seen: 0,
             refusals: Refusals::default(),

@@ -25,6 +25,7 @@ pub mod headers;
 mod identifier;
 mod malformed;
 pub mod message;
+pub mod newer;
 mod partitioning;
 pub mod permissions;
 mod polling;

@@ -44,10 +44,14 @@ pub(super) async fn deliver(stream: &mut SendStream, mut pieces: mpsc::Unbounded
     finish(stream).await;
 }
 
-/// Write an answer that does not need the session.
+/// Write a refusal that does not need the session.
 pub(super) async fn refuse(stream: &mut SendStream, status: Status) {
-    let header = ResponseHeader::error(status).encode();
-    if let Ok(Ok(())) = timeout(time_limit(0), stream.write_all(&header)).await {
+    write(stream, &ResponseHeader::error(status).encode()).await;
+}
+
+/// Write a whole answer that does not need the session.
+pub(super) async fn write(stream: &mut SendStream, answer: &[u8]) {
+    if let Ok(Ok(())) = timeout(time_limit(0), stream.write_all(answer)).await {
         finish(stream).await;
     }
 }

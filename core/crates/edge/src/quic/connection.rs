@@ -12,7 +12,7 @@ use quinn::{Connection, RecvStream, SendStream, VarInt};
 use tokio::{net::UnixStream, sync::mpsc, task::JoinSet, time::timeout};
 
 use super::{
-    answer::{NOT_NEEDED, TOO_SLOW, deliver, refuse},
+    answer::{NOT_NEEDED, TOO_SLOW, deliver, refuse, write},
     budget::{Budget, SharedBudget},
     request::{Limits, NoRequest, receive},
     session::{Asked, expected, read_answers, write_requests},
@@ -30,24 +30,27 @@ const NO_ERROR: VarInt = VarInt::from_u32(0);
 struct Shared {
     budget: Budget,
     is_logged_in: AtomicBool,
+    /// True after a request of a newer client.
+    is_newer: AtomicBool,
     send_payload_bytes_max: usize,
     session: mpsc::Sender<Asked>,
 }
 
-/// Serve a connection until its peer or its session has ended.
+/// Serve a connection until its peer or its session has ended. Returns true if its client is a newer one.
 pub(super) async fn serve(
     connection: &Connection,
     session: UnixStream,
     budget: &SharedBudget,
     send_payload_bytes_max: usize,
     counters: &ListenerCounters,
-) {
+) -> bool {
     let (reader, writer) = session.into_split();
     let (requests, waiting) = mpsc::channel(WAITING_MAX);
     let (asked, to_be_answered) = expected();
     let shared = Arc::new(Shared {
         budget: budget.connection(),
         is_logged_in: AtomicBool::new(false),
+        is_newer: AtomicBool::new(false),
         send_payload_bytes_max,
         session: requests,
     });
@@ -63,6 +66,7 @@ pub(super) async fn serve(
     })
     .await;
     connection.close(NO_ERROR, b"the session has ended");
+    shared.is_newer.load(Ordering::Relaxed)
 }
 
 /// Serve every stream that the peer opens, until the connection closes.
@@ -93,6 +97,11 @@ impl Shared {
                 // These calls fail if the peer has reset its side and no longer wants an answer.
                 let _ = receiver.stop(NOT_NEEDED);
                 refuse(&mut sender, status).await;
+            }
+            Err(NoRequest::Newer(answer)) => {
+                self.is_newer.store(true, Ordering::Relaxed);
+                let _ = receiver.stop(NOT_NEEDED);
+                write(&mut sender, &*answer).await;
             }
             // Dropping the sender ends the stream, empty.
             Err(NoRequest::NoFrame) => {}

@@ -8,7 +8,7 @@ use std::{
 };
 
 use headrace_shard::{Arrival, Framing};
-use headrace_wire::Transport;
+use headrace_wire::{Transport, newer};
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, MtuDiscoveryConfig, ServerConfig,
     TokioRuntime, TransportConfig, VarInt, crypto::rustls::QuicServerConfig,
@@ -202,7 +202,7 @@ impl QuicServer {
         };
         let _open = self.counters.opened();
         let send_payload_bytes_max = self.config.send_payload_bytes_max as usize;
-        connection::serve(
+        let is_newer = connection::serve(
             &connection,
             session,
             &self.budget,
@@ -210,6 +210,10 @@ impl QuicServer {
             &self.counters,
         )
         .await;
+        if is_newer {
+            let reason = Reason::new("newer", newer::EXPLANATION.to_owned());
+            self.failures.failed(&self.counters, address, &reason);
+        }
     }
 
     /// Close all open connections, and wait until every peer has been notified.

@@ -5,6 +5,7 @@ use headrace_wire::{
     CommandCode, Status,
     command::Attributes,
     frame::{REQUEST_HEADER_BYTES, RequestHeader},
+    newer,
 };
 use quinn::{ReadExactError, RecvStream};
 use tokio::time::timeout;
@@ -27,6 +28,8 @@ pub(super) struct Request {
 pub(super) enum NoRequest {
     /// Refused without the session: this status is the answer, whatever else the stream holds.
     Refused(Status),
+    /// A request of a newer client, whose protocol is not spoken here: this is the answer.
+    Newer(Box<[u8; newer::HEADER_BYTES]>),
     /// Incomplete frame: the stream ends without an answer.
     NoFrame,
     /// The peer missed the deadline.
@@ -76,7 +79,7 @@ pub(super) async fn receive(
     in_time(stream, &mut header).await?;
     let RequestHeader { code, .. } = RequestHeader::parse(&header);
     let Some(payload_bytes) = RequestHeader::parse(&header).payload_bytes() else {
-        return Err(NoRequest::NoFrame);
+        return Err(short_frame(stream, header).await);
     };
     let payload_bytes = payload_bytes as usize;
     if let Some(status) = limits().refusal(code, payload_bytes) {
@@ -91,6 +94,19 @@ pub(super) async fn receive(
         frame,
         _room: room,
     })
+}
+
+/// Receive more of a frame that is too short for a command code: it may be the beginning of a newer client's header.
+async fn short_frame(stream: &mut RecvStream, first: [u8; REQUEST_HEADER_BYTES]) -> NoRequest {
+    let mut header = [0; newer::HEADER_BYTES];
+    header[..REQUEST_HEADER_BYTES].copy_from_slice(&first);
+    if let Err(reason) = in_time(stream, &mut header[REQUEST_HEADER_BYTES..]).await {
+        return reason;
+    }
+    match newer::parse(&header) {
+        Some(_) => NoRequest::Newer(Box::new(newer::answer(&header))),
+        None => NoRequest::NoFrame,
+    }
 }
 
 /// Receive the payload. Memory is allocated as bytes arrive, not as they are announced.

@@ -2,13 +2,15 @@
 
 use headrace_model::{Namespace, Timestamp};
 use headrace_proto::control::v1::{CertificateLogin, Noted, request::Operation};
-use headrace_wire::{CommandCode, Status};
+use headrace_wire::{CommandCode, Status, newer};
 
 use super::control_request;
 use crate::{Shard, api::Effect, sessions::connection::Session};
 
 /// Maximum burst of refusals reported by one shard. A user without permission may cause a million per second.
 const BURST: u32 = 32;
+/// Number of addresses of newer clients that are remembered.
+const NEWER_CLIENTS_MAX: usize = 256;
 /// Interval after which one more refusal may be reported.
 const INTERVAL_MICROS: u64 = 100_000;
 
@@ -50,6 +52,22 @@ impl Refusals {
 }
 
 impl Shard {
+    /// Report a newer client, each address once.
+    pub(crate) fn note_newer_client(&mut self, session: &Session, effects: &mut Vec<Effect>) {
+        let address = session.arrival.address.ip();
+        let known = &mut self.sessions.newer_clients;
+        if known.contains(&address) {
+            return;
+        }
+        if known.len() == NEWER_CLIENTS_MAX {
+            known.clear();
+        }
+        known.insert(address);
+        effects.push(Effect::Report {
+            message: format!("{address} was not let in: {}", newer::EXPLANATION),
+        });
+    }
+
     /// Report a request refused for a missing permission, unless it came from another interface of this process, which
     /// knows more about the caller.
     pub(crate) fn note_refusal(

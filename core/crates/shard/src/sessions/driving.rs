@@ -1,8 +1,8 @@
 //! Progress of a connection: its requests start, its responses leave, and more is received.
 
-use headrace_buffer::Buffer;
+use headrace_buffer::{Buffer, Slice};
 use headrace_model::ShardId;
-use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
+use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES, newer};
 
 use super::{
     catching_up::CatchingUp,
@@ -143,15 +143,11 @@ impl Shard {
             Head::Incomplete => return false,
             Head::TooShort => {
                 // Refusals to a client that does not read them would pile up.
-                if !connection.may_start(0) {
-                    return false;
+                let has_room = connection.may_start(0);
+                if has_room {
+                    self.refuse_short(connection, effects);
                 }
-                connection.inbox.consume(REQUEST_HEADER_BYTES);
-                connection.pipeline.announce(0);
-                connection
-                    .pipeline
-                    .respond(status_response(Status::INVALID_COMMAND));
-                return true;
+                return has_room;
             }
             Head::Request {
                 code,
@@ -208,6 +204,24 @@ impl Shard {
             inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
         }
         taken
+    }
+
+    /// Refuse a frame that is too short for a command code. A newer client, whose requests begin like one, is answered in
+    /// its own frames.
+    fn refuse_short(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) {
+        connection.pipeline.announce(0);
+        if !connection.session.is_authenticated()
+            && let Some((header, payload_bytes)) = connection.inbox.newer_request()
+        {
+            let answer = newer::answer(header).to_vec();
+            connection.inbox.consume(newer::HEADER_BYTES);
+            connection.inbox.discard(payload_bytes);
+            connection.pipeline.respond(Slice::from_vec(answer));
+            return self.note_newer_client(&connection.session, effects);
+        }
+        connection.inbox.consume(REQUEST_HEADER_BYTES);
+        let refusal = status_response(Status::INVALID_COMMAND);
+        connection.pipeline.respond(refusal);
     }
 
     /// Return whether there is room for the answer to a request whose payload has arrived.

@@ -10,7 +10,10 @@
 use std::net::SocketAddr;
 
 use headrace_buffer::{Buffer, BufferPool, PoolExhausted};
-use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
+use headrace_wire::{
+    frame::{REQUEST_HEADER_BYTES, RequestHeader},
+    newer,
+};
 
 use super::websocket::{self, WebSocket};
 use crate::{
@@ -262,6 +265,14 @@ impl Inbox {
         self.buffer
             .as_ref()
             .map_or(&[], |buffer| &buffer[self.start..self.end])
+    }
+
+    /// Return the header of a newer client's request, if these are the next bytes. Such a client sends it in one piece:
+    /// fewer bytes are taken for a short frame.
+    pub(crate) fn newer_request(&self) -> Option<(&[u8; newer::HEADER_BYTES], usize)> {
+        let header = self.unread().first_chunk()?;
+        let request = newer::parse(header)?;
+        Some((header, request.payload_bytes as usize))
     }
 
     /// Return the payload of the current frame if it has arrived completely in the receive buffer.
