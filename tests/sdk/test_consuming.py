@@ -70,7 +70,8 @@ async def test_a_batch_knows_where_it_is(client: Any, stream: str) -> None:
     await send(client, stream, 0, 10)
     async with client.consumer(stream, "t", batch_messages=4) as consumer:
         batch = await consumer.poll(timeout=60)
-        assert (batch.partition_id, batch.first_offset, batch.next_offset, batch.last_offset) == (0, 0, 4, 9)
+        assert (batch.partition_id, batch.first_offset, batch.last_offset, batch.next_offset) == (0, 0, 3, 4)
+        assert batch.partition_end == 10
         assert (len(batch), batch.payloads()) == (4, [b"0", b"1", b"2", b"3"])
         assert [message.offset for message in batch] == [message.offset for message in batch] == [0, 1, 2, 3]
         assert batch.size_bytes == 4 * 65

@@ -1088,18 +1088,23 @@ class Batch:
     """Messages of one partition that were read together."""
 
     @property
-    def partition_id(self) -> int: ...
+    def partition_id(self) -> int:
+        """Partition of the messages."""
     @property
-    def first_offset(self) -> int: ...
-    @property
-    def next_offset(self) -> int:
-        """Offset after the last message."""
+    def first_offset(self) -> int:
+        """Offset of the first message of the batch."""
     @property
     def last_offset(self) -> int:
-        """Offset of the partition's last message when the batch was read."""
+        """Offset of the last message of the batch."""
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last message of the batch: where to read on."""
+    @property
+    def partition_end(self) -> int:
+        """Offset after the last message of the partition when the batch was read; less `next_offset`, it is the lag."""
     @property
     def size_bytes(self) -> int:
-        """Size of the messages, headers included."""
+        """Size of the messages in bytes, headers included."""
     def __len__(self) -> int: ...
     def __iter__(self) -> BatchMessages: ...
     def payloads(self) -> list[bytes]:

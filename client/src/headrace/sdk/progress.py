@@ -136,7 +136,7 @@ class Progress:
         partition = batch.partition_id
         self.first[partition] = min(batch.first_offset, self.first.get(partition, batch.first_offset))
         if self.hooks is not None:
-            lag = max(0, batch.last_offset + 1 - batch.next_offset)
+            lag = max(0, batch.partition_end - batch.next_offset)
             self.hooks.read(ReadBatch(*self.source, partition, len(batch), batch.size_bytes, lag))
 
     def note_batch(self, batch: Batch) -> None:

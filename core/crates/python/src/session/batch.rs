@@ -75,26 +75,37 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
+    /// Partition of the messages.
     #[getter]
     fn partition_id(&self) -> u32 {
         self.batch.partition
     }
 
+    /// Offset of the first message of the batch.
     #[getter]
     fn first_offset(&self) -> u64 {
         self.batch.first_offset
     }
 
+    /// Offset of the last message of the batch.
+    #[getter]
+    fn last_offset(&self) -> u64 {
+        self.batch.next_offset.saturating_sub(1)
+    }
+
+    /// Offset after the last message of the batch: where to read on.
     #[getter]
     fn next_offset(&self) -> u64 {
         self.batch.next_offset
     }
 
+    /// Offset after the last message of the partition when the batch was read; less `next_offset`, it is the lag.
     #[getter]
-    fn last_offset(&self) -> u64 {
-        self.batch.last_offset
+    fn partition_end(&self) -> u64 {
+        self.batch.partition_end
     }
 
+    /// Size of the messages in bytes, headers included.
     #[getter]
     fn size_bytes(&self) -> usize {
         self.batch.messages.len()

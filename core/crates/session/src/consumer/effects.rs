@@ -21,8 +21,8 @@ pub struct Batch {
     pub first_offset: u64,
     /// Offset after the last message.
     pub next_offset: u64,
-    /// Offset of the partition's last message when the batch was read.
-    pub last_offset: u64,
+    /// Offset after the partition's last message when the batch was read.
+    pub partition_end: u64,
 }
 
 /// Report of a consumer. Reports are in order.

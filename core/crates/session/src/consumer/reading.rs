@@ -240,7 +240,7 @@ impl<C> Consumer<C> {
             messages_count: answer.polled.header.messages_count,
             first_offset,
             next_offset,
-            last_offset: answer.polled.header.current_offset,
+            partition_end: answer.polled.header.current_offset + 1,
         }));
     }
 
