@@ -27,6 +27,7 @@ TIMES = [
     (headrace.ConsumerOptions, "commit_interval", True),
     (headrace.ConsumerOptions, "heartbeat", False),
 ]
+MOST_SECONDS = {"heartbeat": 10}
 COUNTS = [
     (headrace.ClientOptions, "connect_attempts"),
     (headrace.ProducerOptions, "batch_messages"),
@@ -63,9 +64,10 @@ def test_an_empty_dead_letter_topic_is_refused() -> None:
 
 @pytest.mark.parametrize(("kind", "name", "may_be_zero"), TIMES)
 def test_times_are_checked(kind: Any, name: str, may_be_zero: bool) -> None:
-    for value in (0.001, 1, 1_000_000_000):
+    most = MOST_SECONDS.get(name, 1_000_000_000)
+    for value in (0.001, 1, most):
         assert getattr(kind(**{name: value}), name) == value
-    for value in (-1, float("nan"), float("inf"), 1e300, "1", None, True, *([] if may_be_zero else [0])):
+    for value in (-1, most + 1, float("nan"), float("inf"), 1e300, "1", None, True, *([] if may_be_zero else [0])):
         with pytest.raises(headrace.InvalidArgument, match=f"^{name}: "):
             kind(**{name: value})
     if may_be_zero:

@@ -77,6 +77,7 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
         request_size_max=Size.parse("1 MiB"),
         response_size_max=Size.parse("2 MiB"),
         heartbeat_interval=Duration(0),
+        member_timeout=Duration.parse("30 s"),
         wait_max=Duration.parse("1 m"),
         waited_partitions_max=1000,
         gateway_id=2**64 - 1,

@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from headrace.sdk.telemetry import Telemetry
 
 SECONDS_MAX: Final = 1_000_000_000
+_HEARTBEAT_SECONDS_MAX: Final = 10
 _COUNT_MAX: Final = 2**32 - 1
 _SIZE_MAX: Final = 2**62
 
 
-def _check_seconds(options: object, *names: str, may_be_zero: bool = False) -> None:
+def _check_seconds(options: object, *names: str, may_be_zero: bool = False, most: float = SECONDS_MAX) -> None:
     for name in names:
         value = getattr(options, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or math.isnan(value) or value < 0 or value > SECONDS_MAX or (value == 0 and not may_be_zero):
+        if not is_number or math.isnan(value) or value < 0 or value > most or (value == 0 and not may_be_zero):
             least = "0" if may_be_zero else "more than 0"
-            raise InvalidArgument(f"{name}: {value!r} is no time; it is {least} to {SECONDS_MAX:,} seconds")
+            raise InvalidArgument(f"{name}: {value!r} is no time; it is {least} to {most:,} seconds")
 
 
 def _check_counts(options: object, *names: str, most: int = _COUNT_MAX) -> None:
@@ -169,7 +170,9 @@ class ConsumerOptions:
     prefetch_bytes: int = 16 * 1024 * 1024
     """Size of the messages that are read ahead."""
     heartbeat: float = 1.0
-    """Interval at which a member of a group asks for its partitions."""
+    """Interval at which a member of a group asks for its partitions, at most 10 s. A server takes the partitions of a
+    member that it has not heard of for `consumer_group.member_timeout`.
+    """
     dead_letter_topic: str | None = None
     """Topic for dead letters, in the same stream; None: the name of the topic with `-dead` at its end."""
     create_dead_letter_topic: bool = True
@@ -184,7 +187,7 @@ class ConsumerOptions:
         if self.commit not in {"auto", "manual"}:
             raise InvalidArgument(f"commit: {self.commit!r} is none of 'auto' and 'manual'")
         _check_seconds(self, "commit_interval", may_be_zero=True)
-        _check_seconds(self, "heartbeat")
+        _check_seconds(self, "heartbeat", most=_HEARTBEAT_SECONDS_MAX)
         _check_counts(self, "batch_messages")
         _check_counts(self, "prefetch_bytes", most=_SIZE_MAX)
         _check_flags(self, "create_dead_letter_topic")

@@ -88,6 +88,8 @@ pub struct NodeConfig {
     pub send_payload_bytes_max: u32,
     /// Heartbeat interval. Clients silent for 1.2 times this are disconnected; 0: never.
     pub heartbeat_interval_micros: u64,
+    /// Time of silence after which a client that has asked for its membership leaves its groups.
+    pub member_silence_micros_max: u64,
     /// Time after which a connection without a login is closed; 0: never.
     pub login_timeout_micros: u64,
     /// Maximum time that a request waits for messages, whatever time it asks for.
@@ -167,6 +169,7 @@ impl Default for NodeConfig {
             connections_max: 16_384,
             send_payload_bytes_max: 256 << 20,
             heartbeat_interval_micros: 0,
+            member_silence_micros_max: 30_000_000,
             login_timeout_micros: 10_000_000,
             wait_micros_max: 60_000_000,
             waited_partitions_max: 131_072,

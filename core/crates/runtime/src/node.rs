@@ -385,6 +385,7 @@ impl Node {
             },
             heartbeat_interval_micros: (config.heartbeat_interval_micros > 0)
                 .then_some(config.heartbeat_interval_micros),
+            member_silence_micros_max: config.member_silence_micros_max,
             login_timeout_micros: (config.login_timeout_micros > 0)
                 .then_some(config.login_timeout_micros),
             wait_micros_max: config.wait_micros_max,

@@ -49,6 +49,8 @@ pub struct ShardConfig {
     /// Heartbeat interval. A client whose last ping is older than 1.2 times this is removed from the registry and from
     /// its groups; `None`: never.
     pub heartbeat_interval_micros: Option<u64>,
+    /// Time of silence after which a client that has asked for its membership is removed like those without heartbeats.
+    pub member_silence_micros_max: u64,
     /// Time after which a connection without login is closed; `None`: never.
     pub login_timeout_micros: Option<u64>,
     /// Maximum wait of a `WaitMessages` request; a longer one is reduced to it.

@@ -475,7 +475,10 @@ impl Shard {
             }
             Command::LoginWithTicket(request) => return self.login_with_ticket(session, request),
             // Members ask again and again, so they need no other heartbeat.
-            Command::GetMembership(_) => session.last_heartbeat = self.now,
+            Command::GetMembership(_) => {
+                session.last_heartbeat = self.now;
+                session.repeats_membership = true;
+            }
             _ => {}
         }
         let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;

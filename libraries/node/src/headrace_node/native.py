@@ -121,6 +121,8 @@ class Front:
     """Maximum size of the messages of one poll."""
     heartbeat_interval: Duration
     """Heartbeat interval: a client silent for 1.2 times as long is disconnected; zero: never."""
+    member_timeout: Duration
+    """Time of silence after which a client that has asked for its membership leaves its groups."""
     wait_max: Duration
     """Maximum time that one request waits for messages."""
     waited_partitions_max: int
@@ -211,6 +213,7 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "link_silence_micros_max": front.links.silence_max.micros,
             "link_in_flight_bytes_max": front.links.in_flight_max.bytes,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,
+            "member_silence_micros_max": front.member_timeout.micros,
             "login_timeout_micros": front.login_timeout.micros,
             "proxies": front.proxies,
             "wait_micros_max": front.wait_max.micros,

@@ -206,6 +206,11 @@ class ConsumerGroupConfig(Section):
     """Interval between checks for expired rebalances, and between heartbeats of this gateway and of
     its members.
     """
+    member_timeout: Annotated[Duration, Between(Duration.parse("5 s"), Duration.parse("1 h"))] = Duration.parse("30 s")
+    """Time of silence after which a member leaves its group, for clients that repeat a request for their membership, as
+    those of this project do each second. A process that is frozen keeps its partitions no longer than that. Members of
+    existing clients send nothing by themselves: `heartbeat.enabled` asks for their pings.
+    """
     gateway_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("20 s")
     """Time without a heartbeat of a gateway after which its members are removed from their groups."""
 

@@ -264,6 +264,8 @@ def _document(config: PartitionNodeConfig, directory: DataDirectory, encrypted: 
         request_size_max=config.binary.max_request_size,
         response_size_max=config.binary.max_response_size,
         heartbeat_interval=Duration(0),
+        # Members join at gateways.
+        member_timeout=Duration.parse("1 h"),
         wait_max=Duration.parse("1 min"),
         waited_partitions_max=config.binary.max_waits,
         gateway_id=0,

@@ -328,22 +328,28 @@ impl Shard {
 
     /// Check for silent clients when the check is due.
     pub(crate) fn tick_heartbeats(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        if let Some(interval) = self.config.heartbeat_interval_micros
-            && self.sessions.heartbeats_at <= now
-        {
-            self.sessions.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
-            self.unregister_silent(now.0.saturating_sub(interval + interval / 5), effects);
+        if self.sessions.heartbeats_at <= self.now {
+            self.sessions.heartbeats_at = Timestamp(self.now.0 + HEARTBEAT_CHECK_MICROS);
+            self.unregister_silent(effects);
         }
     }
 
+    /// Return whether a client has been silent for longer than a living one is. Existing clients without groups need not
+    /// be heard of, unless the configuration asks for their pings.
+    fn is_silent(&self, session: &Session) -> bool {
+        let silence = self.now.0.saturating_sub(session.last_heartbeat.0);
+        let interval = self.config.heartbeat_interval_micros;
+        interval.is_some_and(|interval| silence > interval + interval / 5)
+            || session.repeats_membership && silence > self.config.member_silence_micros_max
+    }
+
     /// Remove silent clients from the registry and from their groups. Their connections continue to work.
-    fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+    fn unregister_silent(&mut self, effects: &mut Vec<Effect>) {
         let asks_nodes = self.config.hosting == Hosting::Nothing;
         let silent: Vec<ConnectionKey> = self
             .sessions
             .iter()
-            .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
+            .filter(|connection| self.is_silent(&connection.session))
             .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
             // An in-process API lives as long as the process, and sends nothing while idle.
             .filter(|connection| !connection.session.arrival.is_in_process())

@@ -48,6 +48,7 @@ impl Shard {
             changes_password: false,
             login_until: Timestamp(0),
             last_heartbeat: self.now,
+            repeats_membership: false,
             standing: Standing::Registered,
             route: None,
             affinity: Affinity::default(),

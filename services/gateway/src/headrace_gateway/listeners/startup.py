@@ -75,6 +75,7 @@ class Listeners(Generic[ConfigT, NativeT]):
             request_size_max=config.tcp.max_request_size,
             response_size_max=config.tcp.max_response_size,
             heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
+            member_timeout=config.consumer_group.member_timeout,
             wait_max=config.wait.max_time,
             waited_partitions_max=config.wait.max_partitions,
             ticket_lifetime_max=config.ticket.max_lifetime,

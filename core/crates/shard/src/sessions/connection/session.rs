@@ -11,6 +11,10 @@ use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 
 /// State shared by the requests of one connection.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent marks, each of one command"
+)]
 pub(crate) struct Session {
     pub(crate) client: ClientId,
     pub(crate) arrival: Arrival,
@@ -24,6 +28,8 @@ pub(crate) struct Session {
     /// Deadline for authentication; the connection is closed if it is missed.
     pub(crate) login_until: Timestamp,
     pub(crate) last_heartbeat: Timestamp,
+    /// True after a request for a membership: such a client repeats it as long as it lives.
+    pub(crate) repeats_membership: bool,
     pub(crate) standing: Standing,
     pub(crate) route: Option<SendRoute>,
     pub(crate) affinity: Affinity,

@@ -12,7 +12,7 @@ use headrace_wire::{
 };
 
 use crate::shards::sessions::with_heartbeat;
-use crate::world::{GATEWAY_ID, World, partition_of};
+use crate::world::{GATEWAY_ID, MEMBER_SILENCE_MICROS, World, partition_of};
 
 const GROUP: Identifier<'_> = Identifier::Named("g");
 const KEY: u32 = 9;
@@ -472,4 +472,32 @@ fn asking_for_partitions_is_a_heartbeat() {
         assert_eq!(world.ask(silent, &asked).status, Status::STALE_CLIENT);
     }
     assert_eq!(partitions(&mut world, asks, 1), [(0, false), (1, false)]);
+}
+
+/// Without heartbeats, too, a member that has asked for its partitions leaves its group after a silence: its process may be
+/// frozen. One that never asked, as those of existing clients, stays.
+#[test]
+fn a_frozen_member_leaves_its_group() {
+    let mut world = World::new().with_topic(8);
+    let (asks, frozen, existing) = (world.login(0), world.login(0), world.login(0));
+    world.publish(vec![group(KEY, &[])]);
+    for link in [asks, frozen, existing] {
+        assert_eq!(world.ask(link, &join()).status, Status::OK);
+    }
+    let members: &[Owned<'_>] = &[(1, &[0], &[]), (2, &[1], &[]), (3, &[2], &[])];
+    world.publish(vec![group(KEY, members)]);
+    assert_eq!(partitions(&mut world, frozen, 2), [(1, false)]);
+    let mut silence = 0;
+    while world.notices.is_empty() {
+        world.pass(1_000_000);
+        silence += 1_000_000;
+        assert_eq!(partitions(&mut world, asks, 1), [(0, false)]);
+        assert!(silence <= MEMBER_SILENCE_MICROS + 2_000_000);
+    }
+    assert!(silence >= MEMBER_SILENCE_MICROS);
+    assert!(world.notices.iter().all(|notice| notice.client_id == 2));
+    world.publish(vec![group(KEY, &[(1, &[0, 1], &[]), (3, &[2], &[])])]);
+    // It wakes up: its first request says that it has to join again.
+    let asked = Command::GetMembership(path());
+    assert_eq!(world.ask(frozen, &asked).status, Status::STALE_CLIENT);
 }

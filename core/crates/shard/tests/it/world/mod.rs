@@ -32,8 +32,9 @@ use headrace_shard::{ConnectionKey, Hosting, Input, LinkNumber, Mail, Origin};
 pub use self::{
     clients::Reply,
     process::{
-        CONNECTIONS_MAX, GATEWAY_ID, IN_FLIGHT_BYTES_MAX, Process, SILENCE_MICROS, Setup,
-        TICKET_SECONDS_MAX, TIMEOUT_MICROS, WAIT_MICROS_MAX, WAITED_PARTITIONS_MAX, ticket_key,
+        CONNECTIONS_MAX, GATEWAY_ID, IN_FLIGHT_BYTES_MAX, MEMBER_SILENCE_MICROS, Process,
+        SILENCE_MICROS, Setup, TICKET_SECONDS_MAX, TIMEOUT_MICROS, WAIT_MICROS_MAX,
+        WAITED_PARTITIONS_MAX, ticket_key,
     },
     records::{WITHOUT_RIGHTS, owner_of, partition, partition_of, placed, user},
     requests::{PASSWORD, batch, consumer, login, offset_path, poll_first, polling, to_partition},

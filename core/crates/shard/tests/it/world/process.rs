@@ -28,6 +28,8 @@ pub const WAITED_PARTITIONS_MAX: usize = 16;
 /// Time that an unsent call waits for a node.
 pub const TIMEOUT_MICROS: u64 = 2_000_000;
 /// Time of silence after which a link with unanswered calls is closed.
+/// Silence after which a member that repeats its request for its partitions leaves its group.
+pub const MEMBER_SILENCE_MICROS: u64 = 30_000_000;
 pub const SILENCE_MICROS: u64 = 5_000_000;
 /// Maximum bytes in flight on one link.
 pub const IN_FLIGHT_BYTES_MAX: u64 = 64 * 1024;
@@ -110,6 +112,7 @@ impl Setup {
             send_payload_bytes_max: 4 << 20,
             websocket: WebSocketConfig::default(),
             heartbeat_interval_micros: self.heartbeat_interval_micros,
+            member_silence_micros_max: MEMBER_SILENCE_MICROS,
             login_timeout_micros: Some(10_000_000),
             wait_micros_max: WAIT_MICROS_MAX,
             waited_partitions_max: self.waited_partitions_max,
