@@ -25,7 +25,7 @@ def made() -> str:
         "from headrace.sdk.calls import", "from headrace.sdk.admin import micros\nfrom headrace.sdk.calls import"
     ).replace("from datetime import timedelta\n", "from datetime import timedelta\n")
     methods = re.sub(r"^    def ", "    async def ", methods, flags=re.MULTILINE)
-    methods = methods.replace("return self.call(", "return await self.call(")
+    methods = re.sub(r"(return|=) self\.(call|stream|topic|group)\(", r"\1 await self.\2(", methods)
     text = f"{_HEAD}\n{head}class Admin(ABC):{methods}"
     ruff = [Path(sys.executable).with_name("ruff"), "format", "--stdin-filename", str(TARGET), "-"]
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import headrace_core as core
 from headrace.sdk.admin import micros
 from headrace.sdk.calls import Call, Name, changing, encoded, found, nothing, reading
+from headrace.sdk.errors import AlreadyExists
 from headrace.sdk.stages import Stage, references
 from headrace.sdk.starts import FIRST, StartLike, start_of
 
@@ -73,35 +74,57 @@ class Admin(ABC):
     async def stream(self, stream: Name) -> core.Stream:
         """Get a stream with its topics."""
         encode = encoded(lambda: core.encode_get_stream(stream=stream))
-        return await self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}")))
+        return await self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}"), stream=stream))
 
-    async def create_stream(self, name: str) -> core.Stream:
-        """Create a stream."""
+    async def create_stream(self, name: str, *, exist_ok: bool = False) -> core.Stream:
+        """Create a stream.
+
+        Args:
+            name: Its name, 1 to 255 bytes.
+            exist_ok: Return the existing stream if there is one of this name.
+        """
         encode = encoded(lambda: core.encode_create_stream(name=name))
-        return await self.call(changing(encode, found(core.decode_stream, f"stream {name!r}")))
+        try:
+            return await self.call(changing(encode, found(core.decode_stream, f"stream {name!r}"), stream=name))
+        except AlreadyExists:
+            if not exist_ok:
+                raise
+        return await self.stream(name)
 
     async def rename_stream(self, stream: Name, name: str) -> None:
         """Give a stream another name."""
-        return await self.call(changing(encoded(lambda: core.encode_update_stream(stream=stream, name=name)), nothing))
+        return await self.call(
+            changing(encoded(lambda: core.encode_update_stream(stream=stream, name=name)), nothing, stream=stream)
+        )
 
     async def purge_stream(self, stream: Name) -> None:
         """Remove all messages of a stream."""
-        return await self.call(changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing))
+        return await self.call(
+            changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing, stream=stream)
+        )
 
     async def delete_stream(self, stream: Name) -> None:
         """Delete a stream with everything in it."""
-        return await self.call(changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing))
+        return await self.call(
+            changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing, stream=stream)
+        )
 
     # ---- topics and partitions
 
     async def topics(self, stream: Name) -> list[core.Topic]:
         """List the topics of a stream."""
-        return await self.call(reading(encoded(lambda: core.encode_get_topics(stream=stream)), core.decode_topics))
+        return await self.call(
+            reading(encoded(lambda: core.encode_get_topics(stream=stream)), core.decode_topics, stream=stream)
+        )
 
     async def topic(self, stream: Name, topic: Name) -> core.Topic:
         """Get a topic with its partitions."""
         encode = encoded(lambda: core.encode_get_topic(stream=stream, topic=topic))
-        return await self.call(reading(encode, found(core.decode_topic, f"topic {topic!r} in stream {stream!r}")))
+        return await self.call(
+            reading(
+                encode, found(core.decode_topic, f"topic {topic!r} in stream {stream!r}"), stream=stream, topic=topic
+            )
+        )
 
     async def create_topic(
         self,
@@ -111,6 +134,7 @@ class Admin(ABC):
         partitions: int = 1,
         message_expiry: timedelta | Literal["never"] | None = None,
         max_size_bytes: int = 0,
+        exist_ok: bool = False,
     ) -> core.Topic:
         """Create a topic.
 
@@ -120,6 +144,8 @@ class Admin(ABC):
             partitions: Number of partitions.
             message_expiry: Age at which messages are removed, or `"never"`; None: the server's default.
             max_size_bytes: Size above which the oldest messages are removed; 0: the server's default.
+            exist_ok: Return the existing topic if there is one of this name with as many partitions; its other settings
+                stay as they are.
         """
         encode = encoded(
             lambda: core.encode_create_topic(
@@ -130,7 +156,21 @@ class Admin(ABC):
                 max_size_bytes=max_size_bytes,
             )
         )
-        return await self.call(changing(encode, found(core.decode_topic, f"topic {name!r}")))
+        try:
+            return await self.call(
+                changing(encode, found(core.decode_topic, f"topic {name!r}"), stream=stream, topic=name)
+            )
+        except AlreadyExists as error:
+            if not exist_ok:
+                raise
+            taken = error
+        existing = await self.topic(stream, name)
+        if existing.partitions_count != partitions:
+            counts = f"{existing.partitions_count} partitions, not {partitions}"
+            raise AlreadyExists(
+                f"topic {name!r} in stream {stream!r} exists with {counts}", code=taken.code, retryable=False
+            )
+        return existing
 
     async def update_topic(
         self,
@@ -151,37 +191,51 @@ class Admin(ABC):
                 max_size_bytes=max_size_bytes,
             )
         )
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     async def purge_topic(self, stream: Name, topic: Name) -> None:
         """Remove all messages of a topic; offsets begin at 0 again."""
-        return await self.call(changing(encoded(lambda: core.encode_purge_topic(stream=stream, topic=topic)), nothing))
+        return await self.call(
+            changing(
+                encoded(lambda: core.encode_purge_topic(stream=stream, topic=topic)),
+                nothing,
+                stream=stream,
+                topic=topic,
+            )
+        )
 
     async def delete_topic(self, stream: Name, topic: Name) -> None:
         """Delete a topic with everything in it."""
-        return await self.call(changing(encoded(lambda: core.encode_delete_topic(stream=stream, topic=topic)), nothing))
+        return await self.call(
+            changing(
+                encoded(lambda: core.encode_delete_topic(stream=stream, topic=topic)),
+                nothing,
+                stream=stream,
+                topic=topic,
+            )
+        )
 
     async def partitions(self, stream: Name, topic: Name) -> list[core.PartitionDescription]:
         """List the partitions of a topic with their state and node."""
         encode = encoded(lambda: core.encode_describe_partitions(stream=stream, topic=topic))
-        return await self.call(reading(encode, core.decode_partition_descriptions))
+        return await self.call(reading(encode, core.decode_partition_descriptions, stream=stream, topic=topic))
 
     async def create_partitions(self, stream: Name, topic: Name, count: int) -> None:
         """Add partitions to a topic."""
         encode = encoded(lambda: core.encode_create_partitions(stream=stream, topic=topic, partitions_count=count))
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     async def delete_partitions(self, stream: Name, topic: Name, count: int) -> None:
         """Delete the last partitions of a topic, with their messages."""
         encode = encoded(lambda: core.encode_delete_partitions(stream=stream, topic=topic, partitions_count=count))
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     async def delete_segments(self, stream: Name, topic: Name, partition: int, count: int) -> None:
         """Delete the oldest segments of a partition."""
         encode = encoded(
             lambda: core.encode_delete_segments(stream=stream, topic=topic, partition=partition, segments_count=count)
         )
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- messages, one poll at a time
 
@@ -210,14 +264,14 @@ class Admin(ABC):
                 count=count,
             )
         )
-        return await self.call(reading(encode, core.decode_polled))
+        return await self.call(reading(encode, core.decode_polled, stream=stream, topic=topic))
 
     async def flush(self, stream: Name, topic: Name, partition: int, *, fsync: bool = False) -> None:
         """Write what a server has buffered of a partition, and sync it on request."""
         encode = encoded(
             lambda: core.encode_flush_unsaved_buffer(stream=stream, topic=topic, partition=partition, fsync=fsync)
         )
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     async def plan(
         self, stream: Name, topic: Name, partition: int, *, start: int = 0, end: int = 2**64 - 1, target_bytes: int = 0
@@ -228,31 +282,46 @@ class Admin(ABC):
                 stream=stream, topic=topic, partition=partition, start=start, end=end, target_bytes=target_bytes
             )
         )
-        return await self.call(reading(encode, core.decode_planned_range))
+        return await self.call(reading(encode, core.decode_planned_range, stream=stream, topic=topic))
 
     # ---- consumer groups and stored offsets
 
     async def groups(self, stream: Name, topic: Name) -> list[core.ConsumerGroup]:
         """List the consumer groups of a topic, without members."""
         encode = encoded(lambda: core.encode_get_consumer_groups(stream=stream, topic=topic))
-        return await self.call(reading(encode, core.decode_consumer_groups))
+        return await self.call(reading(encode, core.decode_consumer_groups, stream=stream, topic=topic))
 
     async def group(self, stream: Name, topic: Name, group: Name) -> core.ConsumerGroup:
         """Get a consumer group with its members."""
         encode = encoded(lambda: core.encode_get_consumer_group(stream=stream, topic=topic, group=group))
         return await self.call(
-            reading(encode, found(core.decode_consumer_group, f"group {group!r} of topic {topic!r}"))
+            reading(
+                encode,
+                found(core.decode_consumer_group, f"group {group!r} of topic {topic!r}"),
+                stream=stream,
+                topic=topic,
+                group=group,
+            )
         )
 
-    async def create_group(self, stream: Name, topic: Name, name: str) -> core.ConsumerGroup:
-        """Create a consumer group."""
+    async def create_group(self, stream: Name, topic: Name, name: str, *, exist_ok: bool = False) -> core.ConsumerGroup:
+        """Create a consumer group; with `exist_ok`, return the existing one if there is one of this name."""
         encode = encoded(lambda: core.encode_create_consumer_group(stream=stream, topic=topic, name=name))
-        return await self.call(changing(encode, found(core.decode_consumer_group, f"group {name!r}")))
+        try:
+            return await self.call(
+                changing(
+                    encode, found(core.decode_consumer_group, f"group {name!r}"), stream=stream, topic=topic, group=name
+                )
+            )
+        except AlreadyExists:
+            if not exist_ok:
+                raise
+        return await self.group(stream, topic, name)
 
     async def delete_group(self, stream: Name, topic: Name, group: Name) -> None:
         """Delete a consumer group with its offsets."""
         encode = encoded(lambda: core.encode_delete_consumer_group(stream=stream, topic=topic, group=group))
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic, group=group))
 
     async def offset(
         self, stream: Name, topic: Name, partition: int, *, consumer: Name = 0, group: Name | None = None
@@ -267,7 +336,7 @@ class Admin(ABC):
                 partition=partition,
             )
         )
-        return await self.call(reading(encode, core.decode_consumer_offset))
+        return await self.call(reading(encode, core.decode_consumer_offset, stream=stream, topic=topic, group=group))
 
     async def store_offset(self, stream: Name, topic: Name, partition: int, offset: int, *, consumer: Name) -> None:
         """Store the offset of the last message that a consumer outside of groups has processed."""
@@ -276,7 +345,7 @@ class Admin(ABC):
                 stream=stream, topic=topic, consumer=consumer, partition=partition, offset=offset
             )
         )
-        return await self.call(reading(encode, nothing))
+        return await self.call(reading(encode, nothing, stream=stream, topic=topic))
 
     async def delete_offset(self, stream: Name, topic: Name, partition: int, *, consumer: Name) -> None:
         """Delete the stored offset of a consumer outside of groups."""
@@ -285,7 +354,7 @@ class Admin(ABC):
                 stream=stream, topic=topic, consumer=consumer, partition=partition
             )
         )
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- users, permissions, access tokens
 
@@ -296,7 +365,7 @@ class Admin(ABC):
     async def user(self, user: Name) -> core.User:
         """Get a user with permissions."""
         encode = encoded(lambda: core.encode_get_user(user=user))
-        return await self.call(reading(encode, found(core.decode_user, f"user {user!r}")))
+        return await self.call(reading(encode, found(core.decode_user, f"user {user!r}"), user=user))
 
     async def create_user(
         self, username: str, password: str, *, active: bool = True, permissions: core.Permissions | None = None
@@ -310,7 +379,7 @@ class Admin(ABC):
                 permissions=permissions,
             )
         )
-        return await self.call(changing(encode, found(core.decode_user, f"user {username!r}")))
+        return await self.call(changing(encode, found(core.decode_user, f"user {username!r}"), user=username))
 
     async def update_user(self, user: Name, *, username: str | None = None, active: bool | None = None) -> None:
         """Rename a user, or let the user log in or not."""
@@ -321,21 +390,21 @@ class Admin(ABC):
                 status=None if active is None else "active" if active else "inactive",
             )
         )
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, user=user))
 
     async def set_permissions(self, user: Name, permissions: core.Permissions | None) -> None:
         """Replace the permissions of a user."""
         encode = encoded(lambda: core.encode_update_permissions(user=user, permissions=permissions))
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, user=user))
 
     async def change_password(self, user: Name, *, current: str, new: str) -> None:
         """Change a password. Other sessions of the user end."""
         encode = encoded(lambda: core.encode_change_password(user=user, current_password=current, new_password=new))
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, user=user))
 
     async def delete_user(self, user: Name) -> None:
         """Delete a user."""
-        return await self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing))
+        return await self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing, user=user))
 
     async def tokens(self) -> list[core.AccessToken]:
         """List one's own access tokens, without their secrets."""
@@ -363,14 +432,14 @@ class Admin(ABC):
                 lifetime_seconds=micros(lifetime) // 1_000_000,
             )
         )
-        return await self.call(reading(encode, core.decode_issued_ticket))
+        return await self.call(reading(encode, core.decode_issued_ticket, stream=stream, topic=topic))
 
     # ---- transactions
 
     async def transaction(self, stream: Name, name: str) -> core.Transaction | None:
         """Get the last commit under the name of a transaction; None if there is none."""
         encode = encoded(lambda: core.encode_get_transaction(stream=stream, transaction=name))
-        return await self.call(reading(encode, core.decode_transaction))
+        return await self.call(reading(encode, core.decode_transaction, stream=stream))
 
     async def commit_transaction(
         self,
@@ -405,7 +474,7 @@ class Admin(ABC):
                 fence=fence,
             )
         )
-        return await self.call(changing(encode, core.decode_transaction_result))
+        return await self.call(changing(encode, core.decode_transaction_result, stream=stream))
 
     async def abort_transaction(
         self, stream: Name, transaction: str, query_id: str, batch_id: int, stages: Sequence[Stage]
@@ -420,9 +489,9 @@ class Admin(ABC):
                 stages=references(stages),
             )
         )
-        return await self.call(changing(encode, core.decode_transaction_result))
+        return await self.call(changing(encode, core.decode_transaction_result, stream=stream))
 
     async def delete_transaction(self, stream: Name, name: str) -> None:
         """Delete the record of the last commit under a name; its messages stay."""
         encode = encoded(lambda: core.encode_delete_transaction(stream=stream, transaction=name))
-        return await self.call(changing(encode, nothing))
+        return await self.call(changing(encode, nothing, stream=stream))

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 import headrace_core as core
 from headrace.sdk.calls import Call, Name, changing, encoded, found, nothing, reading
+from headrace.sdk.errors import AlreadyExists
 from headrace.sdk.stages import Stage, references
 from headrace.sdk.starts import FIRST, StartLike, start_of
 
@@ -82,35 +83,53 @@ class Admin(ABC):
     def stream(self, stream: Name) -> core.Stream:
         """Get a stream with its topics."""
         encode = encoded(lambda: core.encode_get_stream(stream=stream))
-        return self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}")))
+        return self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}"), stream=stream))
 
-    def create_stream(self, name: str) -> core.Stream:
-        """Create a stream."""
+    def create_stream(self, name: str, *, exist_ok: bool = False) -> core.Stream:
+        """Create a stream.
+
+        Args:
+            name: Its name, 1 to 255 bytes.
+            exist_ok: Return the existing stream if there is one of this name.
+        """
         encode = encoded(lambda: core.encode_create_stream(name=name))
-        return self.call(changing(encode, found(core.decode_stream, f"stream {name!r}")))
+        try:
+            return self.call(changing(encode, found(core.decode_stream, f"stream {name!r}"), stream=name))
+        except AlreadyExists:
+            if not exist_ok:
+                raise
+        return self.stream(name)
 
     def rename_stream(self, stream: Name, name: str) -> None:
         """Give a stream another name."""
-        return self.call(changing(encoded(lambda: core.encode_update_stream(stream=stream, name=name)), nothing))
+        return self.call(
+            changing(encoded(lambda: core.encode_update_stream(stream=stream, name=name)), nothing, stream=stream)
+        )
 
     def purge_stream(self, stream: Name) -> None:
         """Remove all messages of a stream."""
-        return self.call(changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing))
+        return self.call(changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing, stream=stream))
 
     def delete_stream(self, stream: Name) -> None:
         """Delete a stream with everything in it."""
-        return self.call(changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing))
+        return self.call(changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing, stream=stream))
 
     # ---- topics and partitions
 
     def topics(self, stream: Name) -> list[core.Topic]:
         """List the topics of a stream."""
-        return self.call(reading(encoded(lambda: core.encode_get_topics(stream=stream)), core.decode_topics))
+        return self.call(
+            reading(encoded(lambda: core.encode_get_topics(stream=stream)), core.decode_topics, stream=stream)
+        )
 
     def topic(self, stream: Name, topic: Name) -> core.Topic:
         """Get a topic with its partitions."""
         encode = encoded(lambda: core.encode_get_topic(stream=stream, topic=topic))
-        return self.call(reading(encode, found(core.decode_topic, f"topic {topic!r} in stream {stream!r}")))
+        return self.call(
+            reading(
+                encode, found(core.decode_topic, f"topic {topic!r} in stream {stream!r}"), stream=stream, topic=topic
+            )
+        )
 
     def create_topic(
         self,
@@ -120,6 +139,7 @@ class Admin(ABC):
         partitions: int = 1,
         message_expiry: timedelta | Literal["never"] | None = None,
         max_size_bytes: int = 0,
+        exist_ok: bool = False,
     ) -> core.Topic:
         """Create a topic.
 
@@ -129,6 +149,8 @@ class Admin(ABC):
             partitions: Number of partitions.
             message_expiry: Age at which messages are removed, or `"never"`; None: the server's default.
             max_size_bytes: Size above which the oldest messages are removed; 0: the server's default.
+            exist_ok: Return the existing topic if there is one of this name with as many partitions; its other settings
+                stay as they are.
         """
         encode = encoded(
             lambda: core.encode_create_topic(
@@ -139,7 +161,19 @@ class Admin(ABC):
                 max_size_bytes=max_size_bytes,
             )
         )
-        return self.call(changing(encode, found(core.decode_topic, f"topic {name!r}")))
+        try:
+            return self.call(changing(encode, found(core.decode_topic, f"topic {name!r}"), stream=stream, topic=name))
+        except AlreadyExists as error:
+            if not exist_ok:
+                raise
+            taken = error
+        existing = self.topic(stream, name)
+        if existing.partitions_count != partitions:
+            counts = f"{existing.partitions_count} partitions, not {partitions}"
+            raise AlreadyExists(
+                f"topic {name!r} in stream {stream!r} exists with {counts}", code=taken.code, retryable=False
+            )
+        return existing
 
     def update_topic(
         self,
@@ -160,37 +194,51 @@ class Admin(ABC):
                 max_size_bytes=max_size_bytes,
             )
         )
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     def purge_topic(self, stream: Name, topic: Name) -> None:
         """Remove all messages of a topic; offsets begin at 0 again."""
-        return self.call(changing(encoded(lambda: core.encode_purge_topic(stream=stream, topic=topic)), nothing))
+        return self.call(
+            changing(
+                encoded(lambda: core.encode_purge_topic(stream=stream, topic=topic)),
+                nothing,
+                stream=stream,
+                topic=topic,
+            )
+        )
 
     def delete_topic(self, stream: Name, topic: Name) -> None:
         """Delete a topic with everything in it."""
-        return self.call(changing(encoded(lambda: core.encode_delete_topic(stream=stream, topic=topic)), nothing))
+        return self.call(
+            changing(
+                encoded(lambda: core.encode_delete_topic(stream=stream, topic=topic)),
+                nothing,
+                stream=stream,
+                topic=topic,
+            )
+        )
 
     def partitions(self, stream: Name, topic: Name) -> list[core.PartitionDescription]:
         """List the partitions of a topic with their state and node."""
         encode = encoded(lambda: core.encode_describe_partitions(stream=stream, topic=topic))
-        return self.call(reading(encode, core.decode_partition_descriptions))
+        return self.call(reading(encode, core.decode_partition_descriptions, stream=stream, topic=topic))
 
     def create_partitions(self, stream: Name, topic: Name, count: int) -> None:
         """Add partitions to a topic."""
         encode = encoded(lambda: core.encode_create_partitions(stream=stream, topic=topic, partitions_count=count))
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     def delete_partitions(self, stream: Name, topic: Name, count: int) -> None:
         """Delete the last partitions of a topic, with their messages."""
         encode = encoded(lambda: core.encode_delete_partitions(stream=stream, topic=topic, partitions_count=count))
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     def delete_segments(self, stream: Name, topic: Name, partition: int, count: int) -> None:
         """Delete the oldest segments of a partition."""
         encode = encoded(
             lambda: core.encode_delete_segments(stream=stream, topic=topic, partition=partition, segments_count=count)
         )
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- messages, one poll at a time
 
@@ -219,14 +267,14 @@ class Admin(ABC):
                 count=count,
             )
         )
-        return self.call(reading(encode, core.decode_polled))
+        return self.call(reading(encode, core.decode_polled, stream=stream, topic=topic))
 
     def flush(self, stream: Name, topic: Name, partition: int, *, fsync: bool = False) -> None:
         """Write what a server has buffered of a partition, and sync it on request."""
         encode = encoded(
             lambda: core.encode_flush_unsaved_buffer(stream=stream, topic=topic, partition=partition, fsync=fsync)
         )
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     def plan(
         self, stream: Name, topic: Name, partition: int, *, start: int = 0, end: int = 2**64 - 1, target_bytes: int = 0
@@ -237,29 +285,46 @@ class Admin(ABC):
                 stream=stream, topic=topic, partition=partition, start=start, end=end, target_bytes=target_bytes
             )
         )
-        return self.call(reading(encode, core.decode_planned_range))
+        return self.call(reading(encode, core.decode_planned_range, stream=stream, topic=topic))
 
     # ---- consumer groups and stored offsets
 
     def groups(self, stream: Name, topic: Name) -> list[core.ConsumerGroup]:
         """List the consumer groups of a topic, without members."""
         encode = encoded(lambda: core.encode_get_consumer_groups(stream=stream, topic=topic))
-        return self.call(reading(encode, core.decode_consumer_groups))
+        return self.call(reading(encode, core.decode_consumer_groups, stream=stream, topic=topic))
 
     def group(self, stream: Name, topic: Name, group: Name) -> core.ConsumerGroup:
         """Get a consumer group with its members."""
         encode = encoded(lambda: core.encode_get_consumer_group(stream=stream, topic=topic, group=group))
-        return self.call(reading(encode, found(core.decode_consumer_group, f"group {group!r} of topic {topic!r}")))
+        return self.call(
+            reading(
+                encode,
+                found(core.decode_consumer_group, f"group {group!r} of topic {topic!r}"),
+                stream=stream,
+                topic=topic,
+                group=group,
+            )
+        )
 
-    def create_group(self, stream: Name, topic: Name, name: str) -> core.ConsumerGroup:
-        """Create a consumer group."""
+    def create_group(self, stream: Name, topic: Name, name: str, *, exist_ok: bool = False) -> core.ConsumerGroup:
+        """Create a consumer group; with `exist_ok`, return the existing one if there is one of this name."""
         encode = encoded(lambda: core.encode_create_consumer_group(stream=stream, topic=topic, name=name))
-        return self.call(changing(encode, found(core.decode_consumer_group, f"group {name!r}")))
+        try:
+            return self.call(
+                changing(
+                    encode, found(core.decode_consumer_group, f"group {name!r}"), stream=stream, topic=topic, group=name
+                )
+            )
+        except AlreadyExists:
+            if not exist_ok:
+                raise
+        return self.group(stream, topic, name)
 
     def delete_group(self, stream: Name, topic: Name, group: Name) -> None:
         """Delete a consumer group with its offsets."""
         encode = encoded(lambda: core.encode_delete_consumer_group(stream=stream, topic=topic, group=group))
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic, group=group))
 
     def offset(
         self, stream: Name, topic: Name, partition: int, *, consumer: Name = 0, group: Name | None = None
@@ -274,7 +339,7 @@ class Admin(ABC):
                 partition=partition,
             )
         )
-        return self.call(reading(encode, core.decode_consumer_offset))
+        return self.call(reading(encode, core.decode_consumer_offset, stream=stream, topic=topic, group=group))
 
     def store_offset(self, stream: Name, topic: Name, partition: int, offset: int, *, consumer: Name) -> None:
         """Store the offset of the last message that a consumer outside of groups has processed."""
@@ -283,7 +348,7 @@ class Admin(ABC):
                 stream=stream, topic=topic, consumer=consumer, partition=partition, offset=offset
             )
         )
-        return self.call(reading(encode, nothing))
+        return self.call(reading(encode, nothing, stream=stream, topic=topic))
 
     def delete_offset(self, stream: Name, topic: Name, partition: int, *, consumer: Name) -> None:
         """Delete the stored offset of a consumer outside of groups."""
@@ -292,7 +357,7 @@ class Admin(ABC):
                 stream=stream, topic=topic, consumer=consumer, partition=partition
             )
         )
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- users, permissions, access tokens
 
@@ -303,7 +368,7 @@ class Admin(ABC):
     def user(self, user: Name) -> core.User:
         """Get a user with permissions."""
         encode = encoded(lambda: core.encode_get_user(user=user))
-        return self.call(reading(encode, found(core.decode_user, f"user {user!r}")))
+        return self.call(reading(encode, found(core.decode_user, f"user {user!r}"), user=user))
 
     def create_user(
         self, username: str, password: str, *, active: bool = True, permissions: core.Permissions | None = None
@@ -317,7 +382,7 @@ class Admin(ABC):
                 permissions=permissions,
             )
         )
-        return self.call(changing(encode, found(core.decode_user, f"user {username!r}")))
+        return self.call(changing(encode, found(core.decode_user, f"user {username!r}"), user=username))
 
     def update_user(self, user: Name, *, username: str | None = None, active: bool | None = None) -> None:
         """Rename a user, or let the user log in or not."""
@@ -328,21 +393,21 @@ class Admin(ABC):
                 status=None if active is None else "active" if active else "inactive",
             )
         )
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, user=user))
 
     def set_permissions(self, user: Name, permissions: core.Permissions | None) -> None:
         """Replace the permissions of a user."""
         encode = encoded(lambda: core.encode_update_permissions(user=user, permissions=permissions))
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, user=user))
 
     def change_password(self, user: Name, *, current: str, new: str) -> None:
         """Change a password. Other sessions of the user end."""
         encode = encoded(lambda: core.encode_change_password(user=user, current_password=current, new_password=new))
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, user=user))
 
     def delete_user(self, user: Name) -> None:
         """Delete a user."""
-        return self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing))
+        return self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing, user=user))
 
     def tokens(self) -> list[core.AccessToken]:
         """List one's own access tokens, without their secrets."""
@@ -370,14 +435,14 @@ class Admin(ABC):
                 lifetime_seconds=micros(lifetime) // 1_000_000,
             )
         )
-        return self.call(reading(encode, core.decode_issued_ticket))
+        return self.call(reading(encode, core.decode_issued_ticket, stream=stream, topic=topic))
 
     # ---- transactions
 
     def transaction(self, stream: Name, name: str) -> core.Transaction | None:
         """Get the last commit under the name of a transaction; None if there is none."""
         encode = encoded(lambda: core.encode_get_transaction(stream=stream, transaction=name))
-        return self.call(reading(encode, core.decode_transaction))
+        return self.call(reading(encode, core.decode_transaction, stream=stream))
 
     def commit_transaction(
         self,
@@ -412,7 +477,7 @@ class Admin(ABC):
                 fence=fence,
             )
         )
-        return self.call(changing(encode, core.decode_transaction_result))
+        return self.call(changing(encode, core.decode_transaction_result, stream=stream))
 
     def abort_transaction(
         self, stream: Name, transaction: str, query_id: str, batch_id: int, stages: Sequence[Stage]
@@ -427,9 +492,9 @@ class Admin(ABC):
                 stages=references(stages),
             )
         )
-        return self.call(changing(encode, core.decode_transaction_result))
+        return self.call(changing(encode, core.decode_transaction_result, stream=stream))
 
     def delete_transaction(self, stream: Name, name: str) -> None:
         """Delete the record of the last commit under a name; its messages stay."""
         encode = encoded(lambda: core.encode_delete_transaction(stream=stream, transaction=name))
-        return self.call(changing(encode, nothing))
+        return self.call(changing(encode, nothing, stream=stream))

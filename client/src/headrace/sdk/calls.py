@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import headrace_core as core
-from headrace.sdk.errors import DeadlineExceeded, InvalidArgument, NotFound, OutcomeUnknown, native
+from headrace.sdk.errors import DeadlineExceeded, InvalidArgument, NotFound, OutcomeUnknown, RequestRefused, native
 from headrace.sdk.results import value_of
 
 Value = TypeVar("Value")
@@ -48,6 +48,8 @@ class Call(Generic[Value]):
     decode: Callable[[bytes], Value]
     repeats: bool
     """True if it is sent again when the connection breaks before the answer: executing it twice changes nothing."""
+    about: str = ""
+    """Description of what it names, for its refusals."""
 
     def begin(self, requester: core.Requester, timeout: float) -> core.Pending:
         """Submit the request; a timeout of 0 is none."""
@@ -62,17 +64,25 @@ class Call(Generic[Value]):
                 # Nothing can have changed.
                 raise DeadlineExceeded(str(error)) from None
             raise
+        except RequestRefused as error:
+            if not self.about:
+                raise
+            raise type(error)(f"{error} [{self.about}]", code=error.code, retryable=error.retryable) from None
         return self.decode(answer)
 
 
-def reading(encoded: tuple[int, bytes], decode: Callable[[bytes], Value]) -> Call[Value]:
-    """Return a call that changes nothing."""
-    return Call(*encoded, decode, repeats=True)
+def reading(encoded: tuple[int, bytes], decode: Callable[[bytes], Value], **about: Name | None) -> Call[Value]:
+    """Return a call that changes nothing; `about` is what it names, by kind."""
+    return Call(*encoded, decode, repeats=True, about=_described(about))
 
 
-def changing(encoded: tuple[int, bytes], decode: Callable[[bytes], Value]) -> Call[Value]:
-    """Return a call that changes something."""
-    return Call(*encoded, decode, repeats=False)
+def changing(encoded: tuple[int, bytes], decode: Callable[[bytes], Value], **about: Name | None) -> Call[Value]:
+    """Return a call that changes something; `about` is what it names, by kind."""
+    return Call(*encoded, decode, repeats=False, about=_described(about))
+
+
+def _described(about: dict[str, Name | None]) -> str:
+    return ", ".join(f"{kind} {name!r}" for kind, name in about.items() if name is not None)
 
 
 def nothing(_answer: bytes) -> None:
