@@ -9,7 +9,7 @@ import pytest
 from headrace_proto.gateway import v1
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import stream_details
-from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.journeys.conftest import GIVEN, At
 from tests.journeys.deployment.api_clients import (
     APIS,
@@ -89,6 +89,97 @@ def test_one_topic_can_be_read(
     for name in (stream, closed_stream):
         assert root.read(name, 100) == READ
     assert root.connection.ok(Code.GET_STREAM, frames.ident(f"{stream}-new")) == b""
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stored_offset_belongs_to_its_user(
+    place: Place, root: BinaryApi, at: At, stream: str, reader: Account, api: str
+) -> None:
+    """Another reader moves it neither by storing nor by reading, through any API; who manages the topic does."""
+    other = Account(f"{reader.username}-other", "a password")
+    rights = frames.permissions(["poll_messages"])
+    root.connection.ok(Code.CREATE_USER, frames.create_user(other.username, other.password, rights))
+    owner = at(BinaryApi, place.there, reader)
+    owner.store(stream, "consumer", 0)
+    standing = at(APIS[api], place.here, other)
+    refused(lambda: standing.store(stream, "consumer", 1))
+    for read in commits(standing):
+        refused(lambda read=read: read(stream, "consumer"))
+    for remove in removals(standing):
+        refused(lambda remove=remove: remove(stream, "consumer"))
+    assert standing.next_offset(stream, "consumer") == 1
+    owner.store(stream, "consumer", 1)
+    root.store(stream, "consumer", 0)
+    owner.store(stream, "consumer", 1)
+    standing.store(stream, "own", 1)
+    refused(lambda: owner.store(stream, "own", 1))
+
+
+def commits(api: Api) -> list[Callable[[str, str], object]]:
+    """Return the reads of an API that store the offset of a consumer."""
+    if isinstance(api, HttpApi):
+        path = "/streams/{}/topics/t/messages?consumer_id={}&partition_id=0&kind=first&count=2&auto_commit=true"
+        return [
+            lambda stream, consumer: api.ask("GET", path.format(stream, consumer)),
+            lambda stream, consumer: api.ask("GET", f"{path.format(stream, consumer)}&wait_ms=1000&min_bytes=1"),
+        ]
+    if isinstance(api, GrpcApi):
+        return [
+            lambda stream, consumer: called(
+                api.caller.messages.Poll,
+                v1.PollRequest(**in_topic(stream), partition_id=0, consumer=named(consumer), count=1, auto_commit=True),
+            )
+        ]
+    if isinstance(api, PushApi):
+        return []
+    assert isinstance(api, BinaryApi)
+
+    def poll(code: Code, behind: bytes) -> Callable[[str, str], object]:
+        def ask(stream: str, consumer: str) -> None:
+            of = frames.poll(stream, "t", 0, Strategy.FIRST, auto_commit=True, who=frames.consumer(consumer))
+            reply = api.connection.request(code, of + behind)
+            if reply.status != Status.OK:
+                raise Refused(reply.status)
+
+        return ask
+
+    wait = frames.u32(1) + frames.u64(1_000_000)
+    return [poll(Code.POLL_MESSAGES, b""), poll(Code.WAIT_MESSAGES, wait), poll(Code.READ_MESSAGES, wait)]
+
+
+def removals(api: Api) -> list[Callable[[str, str], object]]:
+    """Return the calls of an API that delete the offset of a consumer."""
+    if isinstance(api, HttpApi):
+        path = "/streams/{}/topics/t/consumer-offsets/{}?partition_id=0"
+        return [lambda stream, consumer: api.ask("DELETE", path.format(stream, consumer))]
+    if isinstance(api, GrpcApi):
+        return [
+            lambda stream, consumer: called(
+                api.caller.messages.DeleteOffset,
+                v1.DeleteOffsetRequest(**in_topic(stream), partition_id=0, consumer=named(consumer)),
+            )
+        ]
+    if isinstance(api, PushApi):
+        return []
+    assert isinstance(api, BinaryApi)
+
+    def delete(stream: str, consumer: str) -> None:
+        of = frames.consumer_offset(stream, "t", 0, who=frames.consumer(consumer))
+        status = api.connection.status(Code.DELETE_CONSUMER_OFFSET, of)
+        if status != Status.OK:
+            raise Refused(status)
+
+    return [delete]
+
+
+def in_topic(stream: str) -> dict[str, v1.Identifier]:
+    """Return the fields that name the topic `t`."""
+    return {"stream": v1.Identifier(name=stream), "topic": v1.Identifier(name="t")}
+
+
+def named(consumer: str) -> v1.Consumer:
+    """Return a plain consumer."""
+    return v1.Consumer(consumer=v1.Identifier(name=consumer))
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -339,7 +339,13 @@ class Admin(ABC):
         return await self.call(reading(encode, core.decode_consumer_offset, stream=stream, topic=topic, group=group))
 
     async def store_offset(self, stream: Name, topic: Name, partition: int, offset: int, *, consumer: Name) -> None:
-        """Store the offset of the last message that a consumer outside of groups has processed."""
+        """Store the offset of the last message that a consumer outside of groups has processed.
+
+        It belongs to the user who stores the first one in the partition.
+
+        Raises:
+            PermissionDenied: It belongs to another user, and this one may not manage the topic.
+        """
         encode = encoded(
             lambda: core.encode_store_consumer_offset(
                 stream=stream, topic=topic, consumer=consumer, partition=partition, offset=offset
@@ -348,7 +354,11 @@ class Admin(ABC):
         return await self.call(reading(encode, nothing, stream=stream, topic=topic))
 
     async def delete_offset(self, stream: Name, topic: Name, partition: int, *, consumer: Name) -> None:
-        """Delete the stored offset of a consumer outside of groups."""
+        """Delete the stored offset of a consumer outside of groups.
+
+        Raises:
+            PermissionDenied: It belongs to another user, and this one may not manage the topic.
+        """
         encode = encoded(
             lambda: core.encode_delete_consumer_offset(
                 stream=stream, topic=topic, consumer=consumer, partition=partition

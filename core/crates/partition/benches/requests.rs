@@ -164,6 +164,7 @@ fn consume(criterion: &mut Criterion) {
                     count: 10,
                     consumer: Some(ConsumerKey::Consumer(1)),
                     auto_commit,
+                    by: None,
                     minimum_bytes: 0,
                     bytes_max: Poll::UNLIMITED,
                 });

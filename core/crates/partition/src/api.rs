@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use headrace_buffer::Slice;
 use headrace_log::storage::{FileName, StorageError, StorageRequest};
 use headrace_log::{AppendError, Batch, Failure, Notice, RangePlan, RangeToPlan, ReadError};
-use headrace_model::{Namespace, Offset, StageId};
+use headrace_model::{Namespace, Offset, StageId, UserId};
 use headrace_wire::PollingStrategy;
 
 use crate::stages::Published;
@@ -15,13 +15,23 @@ use crate::stages::Published;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Owner of a stored offset.
+/// Consumer or group that a stored offset is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsumerKey {
     /// A plain consumer, by number or by the hash of its name.
     Consumer(u32),
     /// A consumer group of the topic.
     Group(u32),
+}
+
+/// User who changes the stored offset of a plain consumer. The offset belongs to the user who made it; others change it
+/// only if they manage the topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Committer {
+    /// The user.
+    pub user: UserId,
+    /// True if the user may manage the topic, and so change the offsets of others.
+    pub manages: bool,
 }
 
 /// Request to a partition.
@@ -36,20 +46,24 @@ pub enum Request {
     Poll(Poll),
     /// Get a stored offset. Answered with [`Response::Offset`].
     GetOffset {
-        /// Owner of the offset.
+        /// Consumer or group.
         consumer: ConsumerKey,
     },
     /// Store the offset of the last processed message. Answered with [`Response::Done`].
     StoreOffset {
-        /// Owner of the offset.
+        /// Consumer or group.
         consumer: ConsumerKey,
         /// Offset to store; must not be beyond the last visible message.
         offset: Offset,
+        /// User of a plain consumer. None changes any offset and owns none: a service, or a gateway of an earlier version.
+        by: Option<Committer>,
     },
     /// Delete a stored offset. Answered with [`Response::Done`].
     DeleteOffset {
-        /// Owner of the offset.
+        /// Consumer or group.
         consumer: ConsumerKey,
+        /// User, as in [`Request::StoreOffset`].
+        by: Option<Committer>,
     },
     /// Write all messages queued in memory. Answered with [`Response::Done`].
     Flush {
@@ -87,10 +101,12 @@ pub struct Poll {
     pub strategy: PollingStrategy,
     /// Maximum number of messages.
     pub count: u32,
-    /// Owner of the stored offset that `Next` and `auto_commit` use. Without one, `Next` means `First`.
+    /// Consumer or group of the stored offset that `Next` and `auto_commit` use. Without one, `Next` means `First`.
     pub consumer: Option<ConsumerKey>,
     /// Store the offset of the last message returned before answering.
     pub auto_commit: bool,
+    /// User who stores it, as in [`Request::StoreOffset`].
+    pub by: Option<Committer>,
     /// Minimum size of the messages in bytes. Below it, nothing is returned or stored if more messages may come. 0
     /// disables it.
     pub minimum_bytes: u32,
@@ -210,9 +226,13 @@ pub enum PartitionError {
     /// No stored offset exists to be deleted.
     #[error("no offset is stored for this consumer")]
     OffsetNotFound,
-    /// The maximum number of plain consumers have stored offsets. The request had no effect.
+    /// The maximum number of plain consumers have stored offsets, or the user's half of what others leave. The request
+    /// had no effect.
     #[error("too many consumers have stored offsets")]
     TooManyConsumers,
+    /// The stored offset belongs to another user. The request had no effect.
+    #[error("the stored offset belongs to another user")]
+    OffsetOfAnotherUser,
     /// The batch does not match its count and lengths. Nothing was appended.
     #[error("the batch is malformed")]
     MalformedBatch,

@@ -3,7 +3,7 @@
 use headrace_log::storage::{FileName, StorageCompletion};
 use headrace_model::{Offset, Timestamp};
 
-use crate::api::{ConsumerKey, Outbox, PartitionError, RequestId, Response};
+use crate::api::{Committer, ConsumerKey, Outbox, PartitionError, RequestId, Response};
 use crate::partition::{Partition, respond};
 
 /// Response that waits until a change of stored offsets is in their file.
@@ -41,6 +41,7 @@ impl Partition {
         ticket: RequestId,
         consumer: ConsumerKey,
         offset: Option<Offset>,
+        by: Option<Committer>,
         out: &mut Outbox,
     ) {
         if let Some(failure) = self.log.failure() {
@@ -49,10 +50,14 @@ impl Partition {
         if let Some(source) = self.offsets.failure() {
             return respond(out, ticket, Err(self.not_stored(FileName::Offsets, source)));
         }
-        if offset.is_some() && !self.offsets.has_room_for(consumer) {
-            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
+        let allowed = match offset {
+            Some(_) => self.offsets.check_store(consumer, by),
+            None => self.offsets.check_owner(consumer, by),
+        };
+        if let Err(error) = allowed {
+            return respond(out, ticket, Err(error));
         }
-        let change = self.offsets.change(consumer, offset);
+        let change = self.offsets.change(consumer, offset, by);
         let synced = self.log.config().durability.awaits_offset_sync();
         self.respond_when_stored(ticket, change, synced, Response::Done, out);
     }

@@ -21,8 +21,8 @@ mod settle;
 mod stages;
 
 pub use api::{
-    ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Request, RequestId, Response,
-    StoredOffset,
+    Committer, ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Request, RequestId,
+    Response, StoredOffset,
 };
 pub use headrace_log::storage;
 pub use headrace_log::{

@@ -8,10 +8,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use headrace_log::Operations;
-use headrace_model::{Offset, Timestamp};
+use headrace_model::{Offset, Timestamp, UserId};
 
 use self::failure::Effort;
-use crate::api::ConsumerKey;
+use crate::api::{Committer, ConsumerKey, PartitionError};
 use crate::retry::FailingFile;
 
 /// Id bit that distinguishes operations of this file from those of the log.
@@ -62,15 +62,35 @@ enum Purpose {
     Ignored,
 }
 
+/// A stored offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stored {
+    offset: u64,
+    /// User whom it belongs to; `None` for groups, and for consumers of which no user is known.
+    owner: Option<UserId>,
+}
+
+/// Change of a stored offset that is not handed to a write yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Change {
+    offset: Option<u64>,
+    /// True if the file does not say whose the offset is now.
+    names_owner: bool,
+}
+
 /// Stored offsets.
 ///
 /// Changes are numbered. Changes made while a write is under way are combined in the next one.
 #[derive(Debug)]
 pub(crate) struct StoredOffsets {
     tag: u64,
-    values: BTreeMap<ConsumerKey, u64>,
+    values: BTreeMap<ConsumerKey, Stored>,
     /// Number of plain consumers among `values`.
     consumers_count: usize,
+    /// Number of those that belong to each user.
+    owned: BTreeMap<UserId, usize>,
+    /// Owners read from the file whose offsets are to follow.
+    named: BTreeMap<ConsumerKey, UserId>,
     consumers_max: usize,
     loading: Loading,
     file: File,
@@ -82,7 +102,7 @@ pub(crate) struct StoredOffsets {
     highest: Option<u64>,
     /// Newest change of each consumer that is not handed to a write yet. The queue is bounded by the number of
     /// consumers, even if nothing can be written.
-    queue: BTreeMap<ConsumerKey, Option<u64>>,
+    queue: BTreeMap<ConsumerKey, Change>,
     /// True if a write failed whose changes are not in the queue any more: the whole file has to be written.
     is_owed: bool,
     /// True if the file names offsets beyond the last message, until it is replaced.
@@ -106,6 +126,8 @@ impl StoredOffsets {
             tag: 0,
             values: BTreeMap::new(),
             consumers_count: 0,
+            owned: BTreeMap::new(),
+            named: BTreeMap::new(),
             consumers_max,
             loading: Loading::NotStarted,
             file: File::Missing,
@@ -132,15 +154,46 @@ impl StoredOffsets {
     }
 
     pub(crate) fn get(&self, consumer: ConsumerKey) -> Option<Offset> {
-        self.values.get(&consumer).copied().map(Offset)
+        (self.values.get(&consumer)).map(|stored| Offset(stored.offset))
     }
 
-    /// Return whether an offset of this consumer can be stored. Clients may name any number of consumers, which are
-    /// therefore bounded; groups are bounded by the catalog.
-    pub(crate) fn has_room_for(&self, consumer: ConsumerKey) -> bool {
-        self.consumers_count < self.consumers_max
-            || matches!(consumer, ConsumerKey::Group(_))
-            || self.values.contains_key(&consumer)
+    /// Check whether the offset of this consumer may be changed by this user: it has no owner, is his own, or he manages the
+    /// topic.
+    pub(crate) fn check_owner(
+        &self,
+        consumer: ConsumerKey,
+        by: Option<Committer>,
+    ) -> Result<(), PartitionError> {
+        let owner = self.values.get(&consumer).and_then(|stored| stored.owner);
+        match (owner, by) {
+            (Some(owner), Some(by)) if owner != by.user && !by.manages => {
+                Err(PartitionError::OffsetOfAnotherUser)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Check whether an offset of this consumer can be stored by this user. Clients may name any number of consumers,
+    /// which are therefore bounded, and each user has half of what others leave, or one; groups are bounded by the
+    /// catalog.
+    pub(crate) fn check_store(
+        &self,
+        consumer: ConsumerKey,
+        by: Option<Committer>,
+    ) -> Result<(), PartitionError> {
+        if matches!(consumer, ConsumerKey::Group(_)) || self.values.contains_key(&consumer) {
+            return self.check_owner(consumer, by);
+        }
+        let held = by.map_or(0, |by| self.owned.get(&by.user).copied().unwrap_or(0));
+        let left = self
+            .consumers_max
+            .saturating_sub(self.consumers_count - held);
+        let is_within_share = held == 0 || held < left / 2;
+        if self.consumers_count < self.consumers_max && is_within_share {
+            Ok(())
+        } else {
+            Err(PartitionError::TooManyConsumers)
+        }
     }
 
     /// Groups that have a stored offset, ascending.
@@ -154,33 +207,70 @@ impl StoredOffsets {
 
     /// Smallest stored offset: messages after it are still needed.
     pub(crate) fn smallest(&self) -> Option<Offset> {
-        self.values.values().min().copied().map(Offset)
+        let offsets = self.values.values().map(|stored| stored.offset);
+        offsets.min().map(Offset)
     }
 
-    /// Change a stored offset. Returns the number of the change, for [`Self::is_written`] and [`Self::is_synced`].
-    pub(crate) fn change(&mut self, consumer: ConsumerKey, offset: Option<Offset>) -> u64 {
+    /// Change a stored offset. It belongs to the first user who stores it, until it is deleted. Returns the number of the
+    /// change, for [`Self::is_written`] and [`Self::is_synced`].
+    pub(crate) fn change(
+        &mut self,
+        consumer: ConsumerKey,
+        offset: Option<Offset>,
+        by: Option<Committer>,
+    ) -> u64 {
         let offset = offset.map(|offset| offset.0);
-        self.set(consumer, offset);
-        self.queue.insert(consumer, offset);
+        let before = self.values.get(&consumer).and_then(|stored| stored.owner);
+        let is_plain = matches!(consumer, ConsumerKey::Consumer(_));
+        let owner = before.or(by.map(|by| by.user).filter(|_| is_plain));
+        self.set(consumer, offset.map(|offset| Stored { offset, owner }));
+        // A deletion that is not written yet leaves the owner before it in the file.
+        let unwritten = self.queue.get(&consumer);
+        let is_unnamed =
+            unwritten.is_some_and(|change| change.names_owner || change.offset.is_none());
+        let names_owner = is_plain && offset.is_some() && (owner != before || is_unnamed);
+        let change = Change {
+            offset,
+            names_owner,
+        };
+        self.queue.insert(consumer, change);
         self.changes += 1;
         self.changes
     }
 
     /// Approximate memory in bytes: the nodes of the maps are at least half full.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let value = 2 * size_of::<(ConsumerKey, u64)>();
-        let change = 2 * size_of::<(ConsumerKey, Option<u64>)>();
-        (self.values.len() * value + self.queue.len() * change) as u64
+        let value = 2 * size_of::<(ConsumerKey, Stored)>();
+        let change = 2 * size_of::<(ConsumerKey, Change)>();
+        let owner = 2 * size_of::<(UserId, usize)>();
+        let maps = self.values.len() * value + self.queue.len() * change + self.owned.len() * owner;
+        maps as u64
     }
 
-    fn set(&mut self, consumer: ConsumerKey, offset: Option<u64>) {
-        let before = match offset {
-            Some(offset) => self.values.insert(consumer, offset),
+    fn set(&mut self, consumer: ConsumerKey, stored: Option<Stored>) {
+        let before = match stored {
+            Some(stored) => self.values.insert(consumer, stored),
             None => self.values.remove(&consumer),
         };
         if matches!(consumer, ConsumerKey::Consumer(_)) {
-            self.consumers_count += usize::from(before.is_none() && offset.is_some());
-            self.consumers_count -= usize::from(before.is_some() && offset.is_none());
+            self.consumers_count += usize::from(before.is_none() && stored.is_some());
+            self.consumers_count -= usize::from(before.is_some() && stored.is_none());
+        }
+        let owner = |stored: Option<Stored>| stored.and_then(|stored| stored.owner);
+        let (before, owner) = (owner(before), owner(stored));
+        if before == owner {
+            return;
+        }
+        if let Some(user) = owner {
+            *self.owned.entry(user).or_default() += 1;
+        }
+        if let Some(user) = before
+            && let Some(count) = self.owned.get_mut(&user)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.owned.remove(&user);
+            }
         }
     }
 
@@ -267,6 +357,8 @@ impl StoredOffsets {
 
     fn clear_values(&mut self) {
         self.values.clear();
+        self.owned.clear();
+        self.named.clear();
         self.consumers_count = 0;
     }
 }

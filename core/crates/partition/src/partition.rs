@@ -267,7 +267,7 @@ impl Partition {
         }
         let gone: Vec<u32> = self.offsets.groups().filter(|key| !exists(*key)).collect();
         for key in &gone {
-            self.offsets.change(ConsumerKey::Group(*key), None);
+            self.offsets.change(ConsumerKey::Group(*key), None, None);
         }
         !gone.is_empty()
     }
@@ -431,18 +431,22 @@ impl Partition {
                 });
                 respond(out, ticket, Ok(Response::Offset(stored)));
             }
-            Request::StoreOffset { consumer, offset } => {
+            Request::StoreOffset {
+                consumer,
+                offset,
+                by,
+            } => {
                 if offset >= self.log.visible_end() {
                     let error = PartitionError::InvalidOffset { requested: offset };
                     return respond(out, ticket, Err(error));
                 }
-                self.change_offset(ticket, consumer, Some(offset), out);
+                self.change_offset(ticket, consumer, Some(offset), by, out);
             }
-            Request::DeleteOffset { consumer } => {
+            Request::DeleteOffset { consumer, by } => {
                 if self.offsets.get(consumer).is_none() {
                     return respond(out, ticket, Err(PartitionError::OffsetNotFound));
                 }
-                self.change_offset(ticket, consumer, None, out);
+                self.change_offset(ticket, consumer, None, by, out);
             }
             Request::Flush { fsync } => {
                 if let Some(failure) = self.log.failure() {

@@ -18,8 +18,8 @@ pub(crate) struct PendingPoll {
 
 impl Partition {
     pub(crate) fn poll(&mut self, ticket: RequestId, poll: Poll, out: &mut Outbox) {
-        if !self.can_commit(&poll) {
-            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
+        if let Err(error) = self.check_commit(&poll) {
+            return respond(out, ticket, Err(error));
         }
         let from = match poll.strategy {
             PollingStrategy::Timestamp(timestamp) => ReadFrom::Timestamp(Timestamp(timestamp)),
@@ -95,11 +95,11 @@ impl Partition {
         let (Some(consumer), Some(last_offset)) = (commit_for, last_offset) else {
             return respond(out, ticket, Ok(response));
         };
-        if !self.can_commit(poll) {
-            // Other consumers took the remaining room during the read.
-            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
+        if let Err(error) = self.check_commit(poll) {
+            // Another user took the name during the read, or others took the remaining room.
+            return respond(out, ticket, Err(error));
         }
-        let change = self.offsets.change(consumer, Some(last_offset));
+        let change = self.offsets.change(consumer, Some(last_offset), poll.by);
         // The change is not synced before the response, even with `fsync`. After a loss of power the messages are
         // delivered again, which consumers have to expect anyway, whereas a sync would make every poll as expensive as
         // an append. The background sync bounds the number of repeated messages.
@@ -119,10 +119,12 @@ impl Partition {
         (from < to).then_some(Gap { from, to })
     }
 
-    /// Return whether the poll needs no auto-commit, or the offset can be stored.
-    fn can_commit(&self, poll: &Poll) -> bool {
+    /// Check that the poll needs no auto-commit, or the offset can be stored.
+    fn check_commit(&self, poll: &Poll) -> Result<(), PartitionError> {
         let consumer = poll.consumer.filter(|_| poll.auto_commit);
-        consumer.is_none_or(|consumer| self.offsets.has_room_for(consumer))
+        consumer.map_or(Ok(()), |consumer| {
+            self.offsets.check_store(consumer, poll.by)
+        })
     }
 
     /// Level at which the poll is worth repeating, if it found less than its minimum.

@@ -52,9 +52,9 @@ class PartitionConfig(Section):
     served without reading files. All partitions together keep at most half of the memory pool, and less when memory is
     short. 0 disables the cache.
     """
-    max_consumers: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 100_000
-    """Maximum number of consumers with a stored offset in one partition; one more is refused (status 20003). Consumer
-    groups do not count.
+    max_consumers: Annotated[int, Between(1, 1_000_000), SharedBy.USERS] = 100_000
+    """Maximum number of consumers with a stored offset in one partition; one more is refused (status 20003), also to a
+    user who has half of what others leave. Consumer groups do not count.
     """
     verified_for: Annotated[Duration, Between(Duration.parse("0 s"), Duration.parse("1 day"))] = Duration.parse("1 m")
     """Time for which messages that were read from a file and had valid checksums are not verified again, so that

@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset};
-use headrace_partition::{ConsumerKey, Poll, PollingStrategy};
+use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset, UserId};
+use headrace_partition::{Committer, ConsumerKey, Poll, PollingStrategy};
 use headrace_wire::Malformed;
 
 use super::reader::Reader;
@@ -13,6 +13,11 @@ use crate::{Membership, PartitionRef, RequestId, TraceContext, WatchedState};
 const MEMBER: u8 = 1;
 /// Flag of a request: a trace context follows.
 const TRACE: u8 = 2;
+
+/// Flag of the kind of a consumer: the user who changes its offset follows.
+const USER: u8 = 4;
+/// Flag of the kind of a consumer: the user manages the topic.
+const MANAGES: u8 = 8;
 
 /// Writer of fields.
 pub(super) trait Fields {
@@ -66,13 +71,19 @@ pub(super) trait Fields {
         }
     }
 
-    fn consumer(&mut self, consumer: ConsumerKey) {
+    /// Write a consumer, and the user who changes its offset, if one does.
+    fn consumer(&mut self, consumer: Option<ConsumerKey>, by: Option<Committer>) {
         let (kind, key) = match consumer {
-            ConsumerKey::Consumer(key) => (1, key),
-            ConsumerKey::Group(key) => (2, key),
+            None => (0, 0),
+            Some(ConsumerKey::Consumer(key)) => (1, key),
+            Some(ConsumerKey::Group(key)) => (2, key),
         };
-        self.u8(kind);
+        let flags = by.map_or(0, |by| USER | if by.manages { MANAGES } else { 0 });
+        self.u8(kind | flags);
         self.u32(key);
+        if let Some(by) = by {
+            self.u32(by.user.0);
+        }
     }
 
     fn poll(&mut self, poll: &Poll) {
@@ -80,12 +91,7 @@ pub(super) trait Fields {
         self.u8(kind);
         self.u64(value);
         self.u32(poll.count);
-        if let Some(consumer) = poll.consumer {
-            self.consumer(consumer);
-        } else {
-            self.u8(0);
-            self.u32(0);
-        }
+        self.consumer(poll.consumer, poll.by);
         let is_limited = poll.bytes_max != Poll::UNLIMITED;
         self.u8(u8::from(poll.auto_commit) | u8::from(is_limited) << 1);
         self.u32(poll.minimum_bytes);
@@ -176,19 +182,41 @@ impl Reader<'_> {
             .ok_or(Malformed::UnknownCode(0))
     }
 
-    pub(super) fn consumer(&mut self) -> Result<ConsumerKey, Malformed> {
-        self.optional_consumer()?.ok_or(Malformed::UnknownCode(0))
+    /// Read a consumer, and the user who changes its offset.
+    pub(super) fn changed_consumer(
+        &mut self,
+    ) -> Result<(ConsumerKey, Option<Committer>), Malformed> {
+        let (consumer, by) = self.optional_consumer()?;
+        Ok((consumer.ok_or(Malformed::UnknownCode(0))?, by))
     }
 
-    fn optional_consumer(&mut self) -> Result<Option<ConsumerKey>, Malformed> {
-        let (kind, key) = (self.u8()?, self.u32()?);
-        match (kind, key) {
-            (0, 0) => Ok(None),
-            (0, _) => Err(Malformed::ReservedNotZero),
-            (1, key) => Ok(Some(ConsumerKey::Consumer(key))),
-            (2, key) => Ok(Some(ConsumerKey::Group(key))),
-            (kind, _) => Err(Malformed::UnknownCode(kind)),
+    /// Read a consumer whose offset is not changed.
+    pub(super) fn consumer(&mut self) -> Result<ConsumerKey, Malformed> {
+        match self.changed_consumer()? {
+            (consumer, None) => Ok(consumer),
+            (_, Some(_)) => Err(Malformed::ReservedNotZero),
         }
+    }
+
+    fn optional_consumer(&mut self) -> Result<(Option<ConsumerKey>, Option<Committer>), Malformed> {
+        let (kind, key) = (self.u8()?, self.u32()?);
+        let manages = kind & MANAGES != 0;
+        let by = if kind & USER != 0 {
+            let user = UserId(self.u32()?);
+            Some(Committer { user, manages })
+        } else if manages {
+            return Err(Malformed::ReservedNotZero);
+        } else {
+            None
+        };
+        let consumer = match (kind & !(USER | MANAGES), key) {
+            (0, 0) if by.is_none() => None,
+            (0, _) => return Err(Malformed::ReservedNotZero),
+            (1, key) => Some(ConsumerKey::Consumer(key)),
+            (2, key) => Some(ConsumerKey::Group(key)),
+            _ => return Err(Malformed::UnknownCode(kind)),
+        };
+        Ok((consumer, by))
     }
 
     pub(super) fn poll(&mut self) -> Result<Poll, Malformed> {
@@ -197,7 +225,7 @@ impl Reader<'_> {
         if strategy.parts() != (kind, value) {
             return Err(Malformed::ReservedNotZero);
         }
-        let (count, consumer, marks) = (self.u32()?, self.optional_consumer()?, self.u8()?);
+        let (count, (consumer, by), marks) = (self.u32()?, self.optional_consumer()?, self.u8()?);
         if marks > 0b11 {
             return Err(Malformed::ReservedNotZero);
         }
@@ -216,6 +244,7 @@ impl Reader<'_> {
             count,
             consumer,
             auto_commit: marks & 1 != 0,
+            by,
             minimum_bytes,
             bytes_max,
         })

@@ -39,6 +39,7 @@ const STAGES_EXHAUSTED: u8 = 45;
 const STORE: u8 = 46;
 const TOO_MANY_CONSUMERS: u8 = 47;
 const READ_TOO_LARGE: u8 = 48;
+const OFFSET_OF_ANOTHER_USER: u8 = 49;
 
 pub(super) fn write(out: &mut Vec<u8>, refusal: &Refusal) {
     match refusal {
@@ -115,6 +116,7 @@ fn write_error(out: &mut Vec<u8>, error: &PartitionError) {
         PartitionError::StageTooLarge => out.u8(STAGE_TOO_LARGE),
         PartitionError::StagesExhausted => out.u8(STAGES_EXHAUSTED),
         PartitionError::TooManyConsumers => out.u8(TOO_MANY_CONSUMERS),
+        PartitionError::OffsetOfAnotherUser => out.u8(OFFSET_OF_ANOTHER_USER),
         PartitionError::Store {
             namespace,
             file,
@@ -224,6 +226,7 @@ fn read_error(code: u8, reader: &mut Reader<'_>) -> Result<PartitionError, Malfo
         STAGE_TOO_LARGE => PartitionError::StageTooLarge,
         STAGES_EXHAUSTED => PartitionError::StagesExhausted,
         TOO_MANY_CONSUMERS => PartitionError::TooManyConsumers,
+        OFFSET_OF_ANOTHER_USER => PartitionError::OffsetOfAnotherUser,
         STORE => PartitionError::Store {
             namespace: reader.namespace()?,
             file: read_file(reader)?,

@@ -300,16 +300,20 @@ fn write_request(head: &mut Vec<u8>, request: Request) -> Option<Slice> {
         }
         Request::GetOffset { consumer } => {
             head.u8(GET_OFFSET);
-            head.consumer(consumer);
+            head.consumer(Some(consumer), None);
         }
-        Request::StoreOffset { consumer, offset } => {
+        Request::StoreOffset {
+            consumer,
+            offset,
+            by,
+        } => {
             head.u8(STORE_OFFSET);
-            head.consumer(consumer);
+            head.consumer(Some(consumer), by);
             head.u64(offset.0);
         }
-        Request::DeleteOffset { consumer } => {
+        Request::DeleteOffset { consumer, by } => {
             head.u8(DELETE_OFFSET);
-            head.consumer(consumer);
+            head.consumer(Some(consumer), by);
         }
         Request::Flush { fsync } => {
             head.u8(FLUSH);
@@ -376,13 +380,18 @@ fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed,
         GET_OFFSET => Request::GetOffset {
             consumer: reader.consumer()?,
         },
-        STORE_OFFSET => Request::StoreOffset {
-            consumer: reader.consumer()?,
-            offset: reader.offset()?,
-        },
-        DELETE_OFFSET => Request::DeleteOffset {
-            consumer: reader.consumer()?,
-        },
+        STORE_OFFSET => {
+            let (consumer, by) = reader.changed_consumer()?;
+            Request::StoreOffset {
+                consumer,
+                offset: reader.offset()?,
+                by,
+            }
+        }
+        DELETE_OFFSET => {
+            let (consumer, by) = reader.changed_consumer()?;
+            Request::DeleteOffset { consumer, by }
+        }
         FLUSH => Request::Flush {
             fsync: reader.bool()?,
         },

@@ -10,12 +10,12 @@ use headrace_link::{
 };
 use headrace_model::{
     ClientId, ClientKey, GroupId, Namespace, NodeId, Offset, PartitionId, StageId, StreamId,
-    TopicId,
+    TopicId, UserId,
 };
 use headrace_partition::storage::{FileName, StorageError, StorageErrorKind};
 use headrace_partition::{
-    Batch, ConsumerKey, Failure, Gap, Level, PartitionError, Poll, Polled, PollingStrategy,
-    RangePlan, RangeToPlan, ReadError, Request, Response, Split, StoredOffset,
+    Batch, Committer, ConsumerKey, Failure, Gap, Level, PartitionError, Poll, Polled,
+    PollingStrategy, RangePlan, RangeToPlan, ReadError, Request, Response, Split, StoredOffset,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -57,8 +57,8 @@ pub enum Other {
 pub enum Asked {
     Poll(Poll),
     GetOffset(ConsumerKey),
-    StoreOffset(ConsumerKey, Offset),
-    DeleteOffset(ConsumerKey),
+    StoreOffset(ConsumerKey, Offset, Option<Committer>),
+    DeleteOffset(ConsumerKey, Option<Committer>),
     Flush(bool),
     DeleteSegments(u32),
     PlanRange(RangeToPlan),
@@ -156,8 +156,12 @@ impl Asked {
         match self {
             Self::Poll(poll) => Request::Poll(poll),
             Self::GetOffset(consumer) => Request::GetOffset { consumer },
-            Self::StoreOffset(consumer, offset) => Request::StoreOffset { consumer, offset },
-            Self::DeleteOffset(consumer) => Request::DeleteOffset { consumer },
+            Self::StoreOffset(consumer, offset, by) => Request::StoreOffset {
+                consumer,
+                offset,
+                by,
+            },
+            Self::DeleteOffset(consumer, by) => Request::DeleteOffset { consumer, by },
             Self::Flush(fsync) => Request::Flush { fsync },
             Self::DeleteSegments(count) => Request::DeleteSegments { count },
             Self::PlanRange(range) => Request::PlanRange(range),
@@ -244,6 +248,14 @@ fn consumer() -> impl Strategy<Value = ConsumerKey> {
     ]
 }
 
+fn committer() -> impl Strategy<Value = Option<Committer>> {
+    let by = any::<(u32, bool)>().prop_map(|(user, manages)| Committer {
+        user: UserId(user),
+        manages,
+    });
+    option::of(by)
+}
+
 fn poll() -> impl Strategy<Value = Poll> {
     let strategy = prop_oneof![
         any::<u64>().prop_map(PollingStrategy::Offset),
@@ -253,12 +265,13 @@ fn poll() -> impl Strategy<Value = Poll> {
         Just(PollingStrategy::Next),
     ];
     let numbers = any::<(u32, bool, u32, u32)>();
-    (strategy, option::of(consumer()), numbers).prop_map(
+    (strategy, option::of((consumer(), committer())), numbers).prop_map(
         |(strategy, consumer, (count, auto_commit, minimum_bytes, bytes_max))| Poll {
             strategy,
             count,
-            consumer,
+            consumer: consumer.map(|(consumer, _)| consumer),
             auto_commit,
+            by: consumer.and_then(|(_, by)| by),
             minimum_bytes,
             bytes_max,
         },
@@ -278,9 +291,9 @@ fn asked() -> impl Strategy<Value = Asked> {
     prop_oneof![
         poll().prop_map(Asked::Poll),
         consumer().prop_map(Asked::GetOffset),
-        (consumer(), any::<u64>())
-            .prop_map(|(consumer, offset)| Asked::StoreOffset(consumer, Offset(offset))),
-        consumer().prop_map(Asked::DeleteOffset),
+        (consumer(), any::<u64>(), committer())
+            .prop_map(|(consumer, offset, by)| Asked::StoreOffset(consumer, Offset(offset), by)),
+        (consumer(), committer()).prop_map(|(consumer, by)| Asked::DeleteOffset(consumer, by)),
         any::<bool>().prop_map(Asked::Flush),
         any::<u32>().prop_map(Asked::DeleteSegments),
         any::<(u64, u64, u64)>().prop_map(|(start, end, target_bytes)| {
@@ -426,6 +439,7 @@ fn refused() -> impl Strategy<Value = Refusal> {
         Just(PartitionError::StageTooLarge),
         Just(PartitionError::StagesExhausted),
         Just(PartitionError::TooManyConsumers),
+        Just(PartitionError::OffsetOfAnotherUser),
         (namespace(), file(), storage()).prop_map(|(namespace, file, source)| {
             PartitionError::Store {
                 namespace,

@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 use headrace_log::storage::{FileName, StorageOperation, StorageRequest};
 use headrace_model::Offset;
 
-use super::{File, Loading, Purpose, StoredOffsets};
-use crate::record::{RECORD_BYTES, Record};
+use super::{File, Loading, Purpose, Stored, StoredOffsets};
+use crate::record::{Content, RECORD_BYTES, Record};
 
 /// Number of bytes of the file that are read at once: whole records.
 const READ_BYTES: u64 = 32 * 1024 * RECORD_BYTES as u64;
-/// Maximum size of a file that is read. The file is compacted long before: with a million consumers it has less than a
-/// fifth of this size.
+/// Maximum size of a file that is read. The file is compacted long before: with a million consumers it has less than
+/// two fifths of this size.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 30;
 
 impl StoredOffsets {
@@ -86,7 +86,7 @@ impl StoredOffsets {
             match last {
                 Some(last) => {
                     let values = self.values.values_mut();
-                    values.for_each(|offset| *offset = last.min(*offset));
+                    values.for_each(|stored| stored.offset = last.min(stored.offset));
                 }
                 None => self.clear_values(),
             }
@@ -104,16 +104,24 @@ impl StoredOffsets {
         let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
         self.damaged += u64::from(!rest.is_empty());
         for bytes in records {
-            match Record::decode(bytes, self.tag) {
-                Some(Record {
-                    consumer,
-                    offset: Some(offset),
-                }) => {
+            let Some(Record { consumer, content }) = Record::decode(bytes, self.tag) else {
+                self.damaged += 1;
+                continue;
+            };
+            match content {
+                Content::Stored(offset) => {
+                    let before = self.values.get(&consumer).and_then(|stored| stored.owner);
+                    let owner = self.named.remove(&consumer).or(before);
                     self.highest = self.highest.max(Some(offset));
-                    self.set(consumer, Some(offset));
+                    self.set(consumer, Some(Stored { offset, owner }));
                 }
-                Some(Record { consumer, .. }) => self.set(consumer, None),
-                None => self.damaged += 1,
+                Content::Deleted => {
+                    self.named.remove(&consumer);
+                    self.set(consumer, None);
+                }
+                Content::Owner(user) => {
+                    self.named.insert(consumer, user);
+                }
             }
         }
     }

@@ -10,8 +10,8 @@ use headrace_log::storage::{
 };
 use headrace_model::Timestamp;
 
-use super::{File, Loading, Purpose, StoredOffsets};
-use crate::record::{RECORD_BYTES, Record};
+use super::{Change, File, Loading, Purpose, StoredOffsets};
+use crate::record::{Content, RECORD_BYTES, Record};
 use crate::retry::may_try;
 
 /// Minimum size of a file that is compacted.
@@ -69,7 +69,8 @@ impl StoredOffsets {
 
     /// File size beyond which superseded records take too much of it.
     fn compact_beyond(&self) -> u64 {
-        let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
+        let owned: usize = self.owned.values().sum();
+        let records = u64::try_from(self.values.len() + owned).unwrap_or(u64::MAX);
         (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO
     }
 
@@ -79,8 +80,19 @@ impl StoredOffsets {
 
     fn write(&mut self, out: &mut Vec<StorageRequest>) {
         let mut records = Vec::with_capacity(self.queue.len() * RECORD_BYTES);
-        for (consumer, offset) in core::mem::take(&mut self.queue) {
-            Record { consumer, offset }.encode(self.tag, &mut records);
+        for (consumer, change) in core::mem::take(&mut self.queue) {
+            let Change {
+                offset,
+                names_owner,
+            } = change;
+            let stored = self.values.get(&consumer);
+            let owner = stored.and_then(|stored| stored.owner);
+            let owner = owner.map_or(Content::Deleted, Content::Owner);
+            let owner = Some(owner).filter(|_| names_owner);
+            let changed = offset.map_or(Content::Deleted, Content::Stored);
+            for content in owner.into_iter().chain([changed]) {
+                Record { consumer, content }.encode(self.tag, &mut records);
+            }
         }
         let write = Purpose::Write {
             changes: self.changes,
@@ -96,12 +108,11 @@ impl StoredOffsets {
 
     pub(super) fn replace(&mut self, out: &mut Vec<StorageRequest>) {
         let mut contents = Vec::with_capacity(self.values.len() * RECORD_BYTES);
-        for (consumer, offset) in &self.values {
-            let record = Record {
-                consumer: *consumer,
-                offset: Some(*offset),
-            };
-            record.encode(self.tag, &mut contents);
+        for (consumer, stored) in &self.values {
+            let (consumer, owner) = (*consumer, stored.owner.map(Content::Owner));
+            for content in owner.into_iter().chain([Content::Stored(stored.offset)]) {
+                Record { consumer, content }.encode(self.tag, &mut contents);
+            }
         }
         self.queue.clear();
         let replace = Purpose::Replace {
@@ -169,6 +180,7 @@ impl StoredOffsets {
                     }
                 }
                 self.loading = Loading::Loaded;
+                self.named.clear();
                 // The loaded records may not be on the device: they count as a change that is not synced.
                 self.changes += 1;
                 self.written = self.changes;

@@ -77,9 +77,9 @@ fn changes_survive_a_restart() {
         (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     offsets.load(0, &mut out).expect("there is no file");
     assert!(offsets.correct(Offset(100), &mut out));
-    offsets.change(ALICE, Some(Offset(5)));
-    offsets.change(GROUP, Some(Offset(7)));
-    let last = offsets.change(ALICE, None);
+    offsets.change(ALICE, Some(Offset(5)), None);
+    offsets.change(GROUP, Some(Offset(7)), None);
+    let last = offsets.change(ALICE, None, None);
     offsets.start(&mut out);
     assert!(!offsets.is_written(last));
     let executed = settle(&mut offsets, &mut out, &mut file);
@@ -97,7 +97,7 @@ fn changes_survive_a_restart() {
 fn offsets_beyond_the_log_are_lowered_for_good() {
     let (mut offsets, mut out, mut file) =
         (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
-    offsets.change(ALICE, Some(Offset(99)));
+    offsets.change(ALICE, Some(Offset(99)), None);
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
     assert_eq!(reopened(&mut file, 50).get(ALICE), Some(Offset(49)));
@@ -112,7 +112,7 @@ fn replaced_offsets_beyond_the_log_are_forgotten() {
     let (mut offsets, mut out, mut file) =
         (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     for offset in [99, 10] {
-        offsets.change(ALICE, Some(Offset(offset)));
+        offsets.change(ALICE, Some(Offset(offset)), None);
         offsets.start(&mut out);
         settle(&mut offsets, &mut out, &mut file);
     }
@@ -125,11 +125,11 @@ fn replaced_offsets_beyond_the_log_are_forgotten() {
 fn damaged_records_are_passed_over_and_cleaned_up() {
     let (mut offsets, mut out, mut file) =
         (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
-    offsets.change(ALICE, Some(Offset(5)));
-    offsets.change(GROUP, Some(Offset(6)));
+    offsets.change(ALICE, Some(Offset(5)), None);
+    offsets.change(GROUP, Some(Offset(6)), None);
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
-    offsets.change(ALICE, Some(Offset(7)));
+    offsets.change(ALICE, Some(Offset(7)), None);
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
     file[2 * RECORD_BYTES] ^= 1;
@@ -148,7 +148,7 @@ fn a_long_file_is_rewritten() {
         (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     let mut longest = 0;
     for offset in 0..10_000 {
-        offsets.change(ALICE, Some(Offset(offset)));
+        offsets.change(ALICE, Some(Offset(offset)), None);
         offsets.start(&mut out);
         settle(&mut offsets, &mut out, &mut file);
         longest = longest.max(file.len());
@@ -162,10 +162,10 @@ fn a_long_file_is_rewritten() {
 fn changes_during_a_write_share_the_next_one() {
     let (mut offsets, mut out) = (StoredOffsets::new(CONSUMERS_MAX), Vec::new());
     offsets.load(0, &mut out).expect("there is no file");
-    offsets.change(ALICE, Some(Offset(1)));
+    offsets.change(ALICE, Some(Offset(1)), None);
     offsets.start(&mut out);
     for offset in 2..10 {
-        offsets.change(ALICE, Some(Offset(offset)));
+        offsets.change(ALICE, Some(Offset(offset)), None);
         offsets.start(&mut out);
     }
     assert_eq!(out.len(), 1);
@@ -179,13 +179,13 @@ fn of_what_waits_for_a_write_the_newest_of_each_consumer_is_kept() {
     let (mut offsets, mut out, mut file) =
         (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     offsets.load(0, &mut out).expect("there is no file");
-    offsets.change(ALICE, Some(Offset(1)));
+    offsets.change(ALICE, Some(Offset(1)), None);
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
     let before = file.len();
     for offset in 0..10_000 {
-        offsets.change(ALICE, Some(Offset(offset)));
-        offsets.change(GROUP, (offset % 2 == 0).then_some(Offset(offset)));
+        offsets.change(ALICE, Some(Offset(offset)), None);
+        offsets.change(GROUP, (offset % 2 == 0).then_some(Offset(offset)), None);
     }
     assert_eq!(offsets.queue.len(), 2);
     let last = offsets.version();
@@ -209,7 +209,7 @@ fn a_large_file_is_read_in_parts() {
     assert!(offsets.correct(Offset(u64::MAX), &mut out));
     for consumer in 0..70_000 {
         let offset = Offset(u64::from(consumer) * 2);
-        offsets.change(ConsumerKey::Consumer(consumer), Some(offset));
+        offsets.change(ConsumerKey::Consumer(consumer), Some(offset), None);
     }
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
@@ -243,16 +243,161 @@ fn consumers_are_bounded() {
     let mut offsets = StoredOffsets::new(2);
     let consumer = ConsumerKey::Consumer;
     for number in 1..=2 {
-        assert!(offsets.has_room_for(consumer(number)));
-        offsets.change(consumer(number), Some(Offset(5)));
-        offsets.change(consumer(number), Some(Offset(6)));
+        assert!(offsets.check_store(consumer(number), None).is_ok());
+        offsets.change(consumer(number), Some(Offset(5)), None);
+        offsets.change(consumer(number), Some(Offset(6)), None);
     }
-    assert!(offsets.has_room_for(consumer(1)));
-    assert!(!offsets.has_room_for(consumer(3)));
-    assert!(offsets.has_room_for(GROUP));
-    offsets.change(GROUP, Some(Offset(1)));
-    offsets.change(consumer(3), None);
-    assert!(!offsets.has_room_for(consumer(3)));
-    offsets.change(consumer(2), None);
-    assert!(offsets.has_room_for(consumer(3)));
+    assert!(offsets.check_store(consumer(1), None).is_ok());
+    assert!(offsets.check_store(consumer(3), None).is_err());
+    assert!(offsets.check_store(GROUP, None).is_ok());
+    offsets.change(GROUP, Some(Offset(1)), None);
+    offsets.change(consumer(3), None, None);
+    assert!(offsets.check_store(consumer(3), None).is_err());
+    offsets.change(consumer(2), None, None);
+    assert!(offsets.check_store(consumer(3), None).is_ok());
+}
+
+const fn reader(id: u32) -> Committer {
+    Committer {
+        user: UserId(id),
+        manages: false,
+    }
+}
+
+const MANAGER: Option<Committer> = Some(Committer {
+    user: UserId(1),
+    manages: true,
+});
+
+/// CTL-9: the offset of a plain consumer belongs to the user who made it, also after a restart and after the file was
+/// replaced; who manages the topic changes it and leaves it to its owner. A deleted offset has no owner.
+#[test]
+fn an_offset_belongs_to_who_made_it() {
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
+    assert!(offsets.correct(Offset(100), &mut out));
+    offsets.change(ALICE, Some(Offset(50)), Some(reader(7)));
+    offsets.change(ALICE, Some(Offset(60)), MANAGER);
+    offsets.change(GROUP, Some(Offset(5)), None);
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    assert_eq!(file.len(), 3 * RECORD_BYTES, "the owner is written once");
+    let check = |offsets: &StoredOffsets| {
+        let refused = Err(PartitionError::OffsetOfAnotherUser);
+        assert_eq!(offsets.check_store(ALICE, Some(reader(8))), refused);
+        assert_eq!(offsets.check_owner(ALICE, Some(reader(8))), refused);
+        for by in [Some(reader(7)), MANAGER, None] {
+            assert_eq!(offsets.check_store(ALICE, by), Ok(()));
+            assert_eq!(offsets.check_owner(ALICE, by), Ok(()));
+        }
+        assert_eq!(offsets.get(ALICE), Some(Offset(60)));
+    };
+    check(&offsets);
+    check(&reopened(&mut file, 100));
+    file.extend_from_slice(b"torn");
+    let mut offsets = reopened(&mut file, 100);
+    assert_eq!(file.len(), 3 * RECORD_BYTES, "replaced");
+    check(&offsets);
+
+    // All of it before the next write.
+    offsets.change(ALICE, None, Some(reader(7)));
+    assert_eq!(offsets.check_store(ALICE, Some(reader(8))), Ok(()));
+    offsets.change(ALICE, Some(Offset(60)), Some(reader(8)));
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    for offsets in [&offsets, &reopened(&mut file, 100)] {
+        assert!(offsets.check_store(ALICE, Some(reader(7))).is_err());
+        assert!(offsets.check_store(ALICE, Some(reader(8))).is_ok());
+    }
+    offsets.change(ALICE, None, Some(reader(8)));
+    offsets.change(ALICE, Some(Offset(60)), None);
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    assert!(
+        reopened(&mut file, 100)
+            .check_store(ALICE, Some(reader(9)))
+            .is_ok()
+    );
+}
+
+/// CTL-9, LOG-10: the offsets that earlier versions stored belong to the user who stores them next.
+#[test]
+fn an_offset_without_an_owner_belongs_to_who_stores_next() {
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
+    assert!(offsets.correct(Offset(100), &mut out));
+    offsets.change(ALICE, Some(Offset(5)), None);
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    assert_eq!(file.len(), RECORD_BYTES, "as earlier versions wrote it");
+    let mut offsets = reopened(&mut file, 100);
+    for by in [Some(reader(7)), Some(reader(8))] {
+        assert_eq!(offsets.check_store(ALICE, by), Ok(()));
+    }
+    offsets.change(ALICE, Some(Offset(6)), Some(reader(7)));
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    for offsets in [&offsets, &reopened(&mut file, 100)] {
+        assert!(offsets.check_store(ALICE, Some(reader(8))).is_err());
+        assert_eq!(offsets.get(ALICE), Some(Offset(6)));
+    }
+}
+
+/// LOG-14: an owner whose record is damaged is forgotten, not the offset; one whose offset did not reach the file owns
+/// nothing.
+#[test]
+fn owners_and_offsets_are_damaged_on_their_own() {
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
+    assert!(offsets.correct(Offset(100), &mut out));
+    offsets.change(ALICE, Some(Offset(5)), Some(reader(7)));
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    let mut without_owner = file.clone();
+    without_owner[0] ^= 1;
+    let offsets = reopened(&mut without_owner, 100);
+    assert_eq!(offsets.get(ALICE), Some(Offset(5)));
+    assert!(offsets.check_store(ALICE, Some(reader(8))).is_ok());
+    file.truncate(RECORD_BYTES);
+    let offsets = reopened(&mut file, 100);
+    assert_eq!(offsets.get(ALICE), None);
+    assert!(offsets.check_store(ALICE, Some(reader(8))).is_ok());
+    assert!(offsets.named.is_empty());
+}
+
+/// CTL-15: one user has half of the consumers that others leave, or one.
+#[test]
+fn a_user_leaves_half_of_the_consumers_to_others() {
+    let mut offsets = StoredOffsets::new(8);
+    let mut next = 0;
+    let mut take = |offsets: &mut StoredOffsets, by| {
+        let mut taken = 0;
+        loop {
+            next += 1;
+            let consumer = ConsumerKey::Consumer(next);
+            match offsets.check_store(consumer, by) {
+                Ok(()) => offsets.change(consumer, Some(Offset(1)), by),
+                Err(error) => {
+                    assert_eq!(error, PartitionError::TooManyConsumers);
+                    break taken;
+                }
+            };
+            taken += 1;
+        }
+    };
+    assert_eq!(take(&mut offsets, Some(reader(1))), 4);
+    assert_eq!(take(&mut offsets, Some(reader(2))), 2);
+    assert_eq!(take(&mut offsets, Some(reader(3))), 1);
+    assert_eq!(
+        take(&mut offsets, Some(reader(4))),
+        1,
+        "one as long as there is one"
+    );
+    assert_eq!(take(&mut offsets, Some(reader(5))), 0);
+    offsets.change(ConsumerKey::Consumer(1), None, Some(reader(1)));
+    assert_eq!(take(&mut offsets, Some(reader(5))), 1);
+    assert_eq!(offsets.owned.values().sum::<usize>(), 8);
 }

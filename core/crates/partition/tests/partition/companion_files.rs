@@ -109,6 +109,7 @@ fn closing_does_not_wait_for_offsets_that_cannot_be_stored() {
             world.store(ALICE, 1).expect("stored");
             world.disk.refused = Some(changes_offsets);
             let ticket = world.submit(Request::StoreOffset {
+                by: None,
                 consumer: ALICE,
                 offset: Offset(5),
             });

@@ -1,10 +1,10 @@
 //! Polls: strategies, limits, memory and storage.
 
-use headrace_model::{Durability, Offset};
+use headrace_model::{Durability, Offset, UserId};
 use headrace_partition::storage::{FileName, StorageOperation};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, PartitionError, Poll, PollingStrategy, ReadError, Request,
-    Response, StoredOffset,
+    Committer, ConsumerKey, PartitionConfig, PartitionError, Poll, PollingStrategy, ReadError,
+    Request, Response, StoredOffset,
 };
 
 use crate::support::messages::{batch, got, offsets, sent};
@@ -129,11 +129,17 @@ fn offsets_are_stored_read_and_deleted() {
     let answer = world.ask(Request::GetOffset { consumer: ALICE });
     assert_eq!(answer, Ok(Response::Offset(Some(stored))));
     assert_eq!(
-        world.ask(Request::DeleteOffset { consumer: ALICE }),
+        world.ask(Request::DeleteOffset {
+            consumer: ALICE,
+            by: None
+        }),
         Ok(Response::Done)
     );
     assert_eq!(
-        world.ask(Request::DeleteOffset { consumer: ALICE }),
+        world.ask(Request::DeleteOffset {
+            consumer: ALICE,
+            by: None
+        }),
         Err(OffsetNotFound)
     );
     world.restart();
@@ -349,6 +355,7 @@ fn at_least(strategy: PollingStrategy, count: u32, minimum_bytes: u32) -> Reques
         count,
         consumer: Some(ALICE),
         auto_commit: true,
+        by: None,
         minimum_bytes,
         bytes_max: Poll::UNLIMITED,
     })
@@ -401,6 +408,7 @@ fn a_limited_poll_names_the_size_of_a_message_that_is_larger() {
             Request::Poll(Poll {
                 bytes_max,
                 auto_commit: true,
+                by: None,
                 consumer: Some(ALICE),
                 strategy: PollingStrategy::Offset(5),
                 count: 10,
@@ -455,6 +463,62 @@ fn a_minimum_above_the_size_of_a_poll_does_not_hold_it_back() {
     assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 4));
 }
 
+/// CTL-9: neither a store, nor a deletion, nor a poll of another user changes a stored offset; who manages the topic
+/// changes it, and leaves it to its owner.
+#[test]
+fn a_stored_offset_is_changed_by_its_user() {
+    let mut world = World::new(config(Durability::Os));
+    for number in 0..5 {
+        world.append(&[sent(number, 10)]).expect("appended");
+    }
+    let by = |user, manages| {
+        Some(Committer {
+            user: UserId(user),
+            manages,
+        })
+    };
+    let (consumer, offset) = (ALICE, Offset(1));
+    let store = |by| Request::StoreOffset {
+        consumer,
+        offset,
+        by,
+    };
+    let commit = |by| {
+        let mut request = poll(PollingStrategy::First, 1, Some(ALICE), true);
+        if let Request::Poll(poll) = &mut request {
+            poll.by = by;
+        }
+        request
+    };
+    let (owner, other, manager) = (by(7, false), by(8, false), by(9, true));
+    world.ask(store(owner)).expect("it is new");
+    for is_restarted in [false, true] {
+        if is_restarted {
+            world.restart();
+        }
+        let refused = Err(PartitionError::OffsetOfAnotherUser);
+        assert_eq!(world.ask(store(other)), refused);
+        assert_eq!(world.ask(commit(other)), refused);
+        let delete = Request::DeleteOffset {
+            consumer,
+            by: other,
+        };
+        assert_eq!(world.ask(delete), refused);
+        assert_eq!(world.stored(ALICE), Some(1));
+        let reading = poll(PollingStrategy::Next, 1, Some(ALICE), false);
+        assert!(matches!(world.ask(reading), Ok(Response::Polled(_))));
+        world.ask(store(manager)).expect("he manages the topic");
+    }
+    world.ask(commit(owner)).expect("it is still his");
+    let delete = Request::DeleteOffset {
+        consumer,
+        by: manager,
+    };
+    world.ask(delete).expect("he manages the topic");
+    world.ask(commit(other)).expect("it has no owner");
+    assert!(world.ask(store(owner)).is_err());
+}
+
 /// LOG-10: the number of consumers with a stored offset is bounded. An additional one is refused, whichever way it
 /// stores an offset; it can still read, and other consumers and groups continue.
 #[test]
@@ -484,7 +548,7 @@ fn consumers_are_bounded() {
     assert_eq!(world.store(third, 1), refused);
     let consumer = second;
     world
-        .ask(Request::DeleteOffset { consumer })
+        .ask(Request::DeleteOffset { consumer, by: None })
         .expect("deleted");
     world.store(third, 1).expect("one has gone");
 }

@@ -528,6 +528,7 @@ fn closing_drains() {
             expected += 1;
         }
         let last = world.submit(Request::StoreOffset {
+            by: None,
             consumer: ALICE,
             offset: Offset(0),
         });

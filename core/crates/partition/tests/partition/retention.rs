@@ -153,6 +153,7 @@ fn unread_messages_stay_where_that_is_wanted() {
     let mut world = one_a_second(Durability::Os);
     let store = |world: &mut World, offset| {
         let stored = world.ask(Request::StoreOffset {
+            by: None,
             consumer: ConsumerKey::Consumer(1),
             offset: Offset(offset),
         });

@@ -179,7 +179,10 @@ fn stored_offsets_keep_segments() {
         .expect("done");
     assert_eq!(logs(&world), [24, 36]);
     world
-        .ask(Request::DeleteOffset { consumer: ALICE })
+        .ask(Request::DeleteOffset {
+            consumer: ALICE,
+            by: None,
+        })
         .expect("done");
     world
         .ask(Request::DeleteSegments { count: 9 })

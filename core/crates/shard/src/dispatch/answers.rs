@@ -154,6 +154,7 @@ pub(crate) fn refusal_status(refusal: &Refusal) -> Status {
             PartitionError::StageOutOfOrder { .. } => Status::INVALID_STAGE_CHUNK,
             PartitionError::StagesExhausted => Status::TOO_MANY_STAGES,
             PartitionError::TooManyConsumers => Status::TOO_MANY_CONSUMERS,
+            PartitionError::OffsetOfAnotherUser => Status::UNAUTHORIZED,
             PartitionError::Store { .. } => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(failure) if failure.readable => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(_) => Status::CANNOT_READ_PARTITIONS,

@@ -15,7 +15,10 @@ use headrace_wire::{
     response::{AssignedPartition, Membership},
 };
 
-use super::{Context, Handled, Outcome, check_new_name, messages::poll_of};
+use super::{
+    Context, Handled, Outcome, check_new_name,
+    messages::{offset_change, poll_of},
+};
 use crate::hosting::members::membership;
 
 impl Context<'_> {
@@ -157,7 +160,7 @@ impl Context<'_> {
         };
         Ok(Outcome::Partition {
             namespace,
-            request: Request::Poll(poll_of(request, ConsumerKey::Group(group.key))),
+            request: Request::Poll(poll_of(request, ConsumerKey::Group(group.key), None)),
             member: Some(membership(group, member)),
         })
     }
@@ -189,10 +192,7 @@ impl Context<'_> {
         let consumer = ConsumerKey::Group(group.key);
         Ok(Outcome::Partition {
             namespace,
-            request: match offset {
-                Some(offset) => Request::StoreOffset { consumer, offset },
-                None => Request::DeleteOffset { consumer },
-            },
+            request: offset_change(consumer, offset, None),
             member: Some(membership(group, member)),
         })
     }

@@ -6,7 +6,7 @@ use headrace_buffer::Buffer;
 use headrace_catalog::{Action, Partition, Topic};
 use headrace_link::TraceContext;
 use headrace_model::{Namespace, Offset, PartitionId};
-use headrace_partition::{Batch, ConsumerKey, Poll, Request};
+use headrace_partition::{Batch, Committer, ConsumerKey, Poll, Request};
 use headrace_ticket::Access;
 use headrace_wire::{
     ConsumerKind, Partitioning, SendMetadata, Status, batch,
@@ -216,14 +216,35 @@ fn choose_partition<'a>(
 }
 
 /// Build the partition's poll for a request that accepts any answer.
-pub(super) fn poll_of(request: &PollMessages<'_>, consumer: ConsumerKey) -> Poll {
+pub(super) fn poll_of(
+    request: &PollMessages<'_>,
+    consumer: ConsumerKey,
+    by: Option<Committer>,
+) -> Poll {
     Poll {
         strategy: request.strategy,
         count: request.count,
         consumer: Some(consumer),
         auto_commit: request.auto_commit,
+        by,
         minimum_bytes: 0,
         bytes_max: Poll::UNLIMITED,
+    }
+}
+
+/// Build the request that stores (`Some`) or deletes an offset.
+pub(super) fn offset_change(
+    consumer: ConsumerKey,
+    offset: Option<Offset>,
+    by: Option<Committer>,
+) -> Request {
+    match offset {
+        Some(offset) => Request::StoreOffset {
+            consumer,
+            offset,
+            by,
+        },
+        None => Request::DeleteOffset { consumer, by },
     }
 }
 
@@ -250,10 +271,32 @@ impl Context<'_> {
         Ok(Outcome::Partition {
             member: None,
             namespace: self.place_of(topic, request.partition_id, Access::READ)?,
-            request: Request::Poll(poll_of(
-                request,
-                ConsumerKey::Consumer(request.consumer.key()),
-            )),
+            request: Request::Poll(self.plain_poll(topic, request)),
+        })
+    }
+
+    /// Build the poll of a plain consumer.
+    pub(super) fn plain_poll(&self, topic: &Topic, request: &PollMessages<'_>) -> Poll {
+        let consumer = ConsumerKey::Consumer(request.consumer.key());
+        let by = if request.auto_commit {
+            self.committer(topic)
+        } else {
+            None
+        };
+        poll_of(request, consumer, by)
+    }
+
+    /// Return whose the offset of a plain consumer becomes. The holder of a ticket is its issuer, without the right to
+    /// manage; a service that issued a ticket to itself is no user.
+    fn committer(&self, topic: &Topic) -> Option<Committer> {
+        let user = match &self.ticket {
+            Some(ticket) => ticket.issuer()?,
+            None => self.user,
+        };
+        let manage = Action::ManageTopic(topic.stream_id, topic.id);
+        Some(Committer {
+            user,
+            manages: self.allow(manage).is_ok(),
         })
     }
 
@@ -307,10 +350,7 @@ impl Context<'_> {
         Ok(Outcome::Partition {
             member: None,
             namespace: self.place_of(topic, path.partition_id, Access::READ)?,
-            request: match offset {
-                Some(offset) => Request::StoreOffset { consumer, offset },
-                None => Request::DeleteOffset { consumer },
-            },
+            request: offset_change(consumer, offset, self.committer(topic)),
         })
     }
 }

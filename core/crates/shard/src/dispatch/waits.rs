@@ -107,7 +107,7 @@ impl Context<'_> {
             ConsumerKind::Consumer => Plan {
                 user: self.user,
                 topic: (topic.stream_id, topic.id),
-                poll: poll_of(poll, ConsumerKey::Consumer(poll.consumer.key())),
+                poll: self.plain_poll(topic, poll),
                 member: None,
                 places: vec![self.place_of(topic, poll.partition_id, Access::READ)?],
                 is_named: true,
@@ -132,7 +132,7 @@ impl Context<'_> {
         Ok(Plan {
             user: self.user,
             topic: (topic.stream_id, topic.id),
-            poll: poll_of(request, ConsumerKey::Group(group.key)),
+            poll: poll_of(request, ConsumerKey::Group(group.key), None),
             member: Some(membership(group, member)),
             places: (partitions.iter())
                 .filter_map(|partition| namespace_of(topic, *partition))

@@ -113,7 +113,8 @@ class MessagesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StoreOffset(self, request, context):
-        """Stores the offset of a consumer.
+        """Stores the offset of a consumer. It belongs to the user who stored it first: others need the permission to manage
+        the topic.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

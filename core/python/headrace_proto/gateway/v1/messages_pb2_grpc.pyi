@@ -50,7 +50,9 @@ class MessagesStub:
     GetOffset: _grpc.UnaryUnaryMultiCallable[_messages_pb2.GetOffsetRequest, _messages_pb2.GetOffsetResponse]
     """Returns the stored offset of a consumer."""
     StoreOffset: _grpc.UnaryUnaryMultiCallable[_messages_pb2.StoreOffsetRequest, _messages_pb2.StoreOffsetResponse]
-    """Stores the offset of a consumer."""
+    """Stores the offset of a consumer. It belongs to the user who stored it first: others need the permission to manage
+    the topic.
+    """
     DeleteOffset: _grpc.UnaryUnaryMultiCallable[_messages_pb2.DeleteOffsetRequest, _messages_pb2.DeleteOffsetResponse]
     """Deletes the stored offset of a consumer."""
     Flush: _grpc.UnaryUnaryMultiCallable[_messages_pb2.FlushRequest, _messages_pb2.FlushResponse]
@@ -78,7 +80,9 @@ class MessagesAsyncStub(MessagesStub):
     GetOffset: _aio.UnaryUnaryMultiCallable[_messages_pb2.GetOffsetRequest, _messages_pb2.GetOffsetResponse]  # type: ignore[assignment]
     """Returns the stored offset of a consumer."""
     StoreOffset: _aio.UnaryUnaryMultiCallable[_messages_pb2.StoreOffsetRequest, _messages_pb2.StoreOffsetResponse]  # type: ignore[assignment]
-    """Stores the offset of a consumer."""
+    """Stores the offset of a consumer. It belongs to the user who stored it first: others need the permission to manage
+    the topic.
+    """
     DeleteOffset: _aio.UnaryUnaryMultiCallable[_messages_pb2.DeleteOffsetRequest, _messages_pb2.DeleteOffsetResponse]  # type: ignore[assignment]
     """Deletes the stored offset of a consumer."""
     Flush: _aio.UnaryUnaryMultiCallable[_messages_pb2.FlushRequest, _messages_pb2.FlushResponse]  # type: ignore[assignment]
@@ -133,7 +137,9 @@ class MessagesServicer(metaclass=_abc_1.ABCMeta):
         request: _messages_pb2.StoreOffsetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_messages_pb2.StoreOffsetResponse, _abc.Awaitable[_messages_pb2.StoreOffsetResponse]]:
-        """Stores the offset of a consumer."""
+        """Stores the offset of a consumer. It belongs to the user who stored it first: others need the permission to manage
+        the topic.
+        """
 
     @_abc_1.abstractmethod
     def DeleteOffset(

@@ -15,7 +15,7 @@ import msgspec
 from headrace.aio.client import Client
 from headrace.aio.direct import DirectProducer
 from headrace.sdk.direct import Outgoing
-from headrace.sdk.errors import AlreadyExists, HeadraceError, NotFound
+from headrace.sdk.errors import AlreadyExists, HeadraceError, NotFound, PermissionDenied
 from headrace.sdk.starts import at_offset
 from headrace_chassis.background import background
 from headrace_connectors.contract import ConnectorError, Unavailable
@@ -147,6 +147,9 @@ class LedgerTopic:
         try:
             # The stored offset is that of the last entry that need not be read.
             await self._client.store_offset(self._stream, self._topic, 0, snapshot.next_offset - 1, consumer=_POINTER)
+        except PermissionDenied:
+            # Another reader has taken the name: this process needs it for nothing.
+            _log.warning("%s/%s: the stored offset of %r belongs to another user", self._stream, self._topic, _POINTER)
         except HeadraceError as error:
             raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
 

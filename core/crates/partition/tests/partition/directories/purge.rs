@@ -123,6 +123,7 @@ fn requests_under_way_are_answered() {
             true,
         )),
         world.submit(Request::StoreOffset {
+            by: None,
             consumer: ALICE,
             offset: Offset(3),
         }),

@@ -362,6 +362,7 @@ impl Model {
         let offset = (self.end() + 2).saturating_sub(back);
         let visible = self.visible();
         let ticket = self.world.submit(Request::StoreOffset {
+            by: None,
             consumer,
             offset: Offset(offset),
         });
@@ -377,7 +378,9 @@ impl Model {
 
     fn delete(&mut self, consumer: ConsumerKey, wait: bool) {
         let is_stored = self.latest(consumer).is_some();
-        let ticket = self.world.submit(Request::DeleteOffset { consumer });
+        let ticket = self
+            .world
+            .submit(Request::DeleteOffset { consumer, by: None });
         if is_stored {
             self.changed(ticket, consumer, None, wait);
         } else {

@@ -266,6 +266,7 @@ impl World {
 
     pub fn store(&mut self, consumer: ConsumerKey, offset: u64) -> Answer {
         self.ask(Request::StoreOffset {
+            by: None,
             consumer,
             offset: Offset(offset),
         })
@@ -454,6 +455,7 @@ pub fn poll(
         count,
         consumer,
         auto_commit,
+        by: None,
         minimum_bytes: 0,
         bytes_max: Poll::UNLIMITED,
     })

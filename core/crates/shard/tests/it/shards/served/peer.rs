@@ -57,6 +57,7 @@ pub fn poll(strategy: PollingStrategy) -> Poll {
         count: 1000,
         consumer: Some(ConsumerKey::Consumer(7)),
         auto_commit: false,
+        by: None,
         minimum_bytes: 0,
         bytes_max: Poll::UNLIMITED,
     }

@@ -41,7 +41,11 @@ fn everything_that_a_partition_can_do_is_done_for_gateways() {
     assert_eq!(ask(Request::Append { batch }), Ok(appended));
     let offset = Offset(1);
     assert_eq!(
-        ask(Request::StoreOffset { consumer, offset }),
+        ask(Request::StoreOffset {
+            consumer,
+            offset,
+            by: None
+        }),
         Ok(Response::Done)
     );
     assert!(matches!(
@@ -55,9 +59,12 @@ fn everything_that_a_partition_can_do_is_done_for_gateways() {
         (polled.last_offset, polled.messages_count),
         (Some(Offset(2)), 1)
     );
-    assert_eq!(ask(Request::DeleteOffset { consumer }), Ok(Response::Done));
     assert_eq!(
-        ask(Request::DeleteOffset { consumer }),
+        ask(Request::DeleteOffset { consumer, by: None }),
+        Ok(Response::Done)
+    );
+    assert_eq!(
+        ask(Request::DeleteOffset { consumer, by: None }),
         Err(Refusal::Partition(PartitionError::OffsetNotFound))
     );
     assert_eq!(
@@ -70,7 +77,14 @@ fn everything_that_a_partition_can_do_is_done_for_gateways() {
         Ok(Response::Done)
     );
     let offset = Offset(99);
-    assert!(ask(Request::StoreOffset { consumer, offset }).is_err());
+    assert!(
+        ask(Request::StoreOffset {
+            consumer,
+            offset,
+            by: None
+        })
+        .is_err()
+    );
 }
 
 #[test]

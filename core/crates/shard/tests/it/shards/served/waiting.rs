@@ -22,6 +22,7 @@ fn wanted() -> Poll {
     Poll {
         minimum_bytes: 1,
         auto_commit: true,
+        by: None,
         ..poll(PollingStrategy::Next)
     }
 }
