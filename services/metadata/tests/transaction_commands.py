@@ -26,11 +26,12 @@ def at(partition, *stage_ids):
     )
 
 
-def commit(batch_id, *stages, name="t", query_id="q", fence=False, stream_id=0):
+def commit(batch_id, *stages, name="t", query_id="q", fence=False, stream_id=0, actor=0, **fields):
     return Command(
+        actor_user_id=actor,
         commit_transaction=CommitTransaction(
-            stream_id=stream_id, name=name, query_id=query_id, batch_id=batch_id, fence=fence, stages=stages
-        )
+            stream_id=stream_id, name=name, query_id=query_id, batch_id=batch_id, fence=fence, stages=stages, **fields
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups and pins belong to who made them: other readers of the topic do not delete them."""
+"""Consumer groups, pins and transactions belong to who made them: other users of the topic do not take them over."""
 
 from __future__ import annotations
 
@@ -57,3 +57,28 @@ def test_a_pin_is_replaced_by_its_owner_or_a_manager(stream: str, users: dict[st
     assert pinned("bob", b"poison") == b"poison"
     users["manager"].ok(Code.UNPIN_READER, reader)
     assert pinned("ann", b"again") == b"again"
+
+
+def test_a_transaction_goes_on_with_its_owner_or_a_manager(
+    stream: str, root: RawConnection, connect: Connect, users: dict[str, RawConnection]
+) -> None:
+    """A user who may send to some topic of the stream does not end the writing of another one."""
+    writers = {"manager": users["manager"]}
+    for name in ("cid", "dan"):
+        username = f"{name}-{zlib.crc32(stream.encode())}"
+        root.ok(Code.CREATE_USER, frames.create_user(username, "secret", frames.permissions(["send_messages"])))
+        writers[name] = connect()
+        writers[name].ok(Code.LOGIN_USER, frames.login(username, "secret"))
+
+    def committed(user: str, query: str, batch: int, *, fence: bool = False) -> int:
+        names = frames.ident(stream) + frames.name("source") + frames.name(query)
+        return writers[user].status(
+            Code.COMMIT_TRANSACTION, names + frames.u64(batch) + frames.u8(fence) + frames.u32(0)
+        )
+
+    assert committed("cid", "run", 1) == Status.OK
+    for query in ("run", "other"):
+        assert committed("dan", query, 2, fence=True) == Status.UNAUTHORIZED
+    assert committed("cid", "run", 2) == Status.OK
+    assert committed("manager", "repair", 1, fence=True) == Status.OK
+    assert committed("cid", "run", 3, fence=True) == Status.OK

@@ -244,7 +244,12 @@ class Client:
         }
 
     def commit(self) -> CommitTransaction:
-        return CommitTransaction(**self.batch(), fence=self.chance.random() < 0.4)
+        return CommitTransaction(
+            **self.batch(),
+            fence=self.chance.random() < 0.4,
+            is_owned=self.chance.random() < 0.7,
+            own_only=self.chance.random() < 0.7,
+        )
 
     def applied(self) -> PublicationsApplied:
         """Return a report for partitions with pending publications, or former ones."""

@@ -1,7 +1,14 @@
 """Transactions: atomic, exactly-once commits, and aborts; each rule with its status."""
 
 import pytest
-from metadata_commands import create_partitions, create_stream, create_topic, delete_stream, delete_topic
+from metadata_commands import (
+    create_partitions,
+    create_stream,
+    create_topic,
+    create_user,
+    delete_stream,
+    delete_topic,
+)
 from metadata_driver import Driver
 from node_commands import pulse
 from transaction_commands import abort, applied, at, commit, delete_transaction, stage
@@ -23,6 +30,7 @@ from headrace_proto.metadata.v1 import (
     TRANSACTION_OUTCOME_COMMITTED,
     Command,
     DeletePartitions,
+    DeleteUser,
     PurgeStream,
     PurgeTopic,
     StateSnapshot,
@@ -392,3 +400,44 @@ def test_metrics(do):
         "reader_pins": 0,
         "reader_pins_bytes": 0,
     }
+
+
+def test_a_transaction_belongs_to_the_user_who_committed_first(do):
+    """Snapshots keep its owner. Another user neither fences its writer nor goes on in its place."""
+    _, ann, bob = (do(create_user(name)).reply.user.id for name in ("root", "ann", "bob"))
+    own = {"is_owned": True, "own_only": True}
+    do(commit(1, actor=ann, **own))
+    do.machine = StateMachine.restore(StateSnapshot.FromString(do.machine.snapshot().SerializeToString()))
+    for fence in (False, True):
+        assert do.status(commit(2, actor=bob, fence=fence, **own)) == Status.UNAUTHORIZED
+        assert do.status(commit(2, query_id="other", actor=bob, fence=fence, **own)) == Status.UNAUTHORIZED
+        assert do.status(commit(1, actor=bob, fence=fence, **own)) == Status.UNAUTHORIZED
+    do(commit(2, query_id="manager", fence=True, actor=bob, is_owned=True))
+    assert do.last().owner_user_id == ann
+    do(
+        commit(2, fence=True, actor=ann, **own),
+        Command(delete_user=DeleteUser(user_id=ann)),
+        commit(3, actor=bob, **own),
+    )
+    assert do.last().owner_user_id == bob
+
+
+def test_a_transaction_of_an_earlier_gateway_belongs_to_the_user_who_commits_next(do):
+    ann, bob = (do(create_user(name)).reply.user.id for name in ("ann", "bob"))
+    do(commit(1, actor=ann))
+    assert not do.last().HasField("owner_user_id")
+    do(commit(2, actor=bob, is_owned=True, own_only=True))
+    assert do.status(commit(3, actor=ann, is_owned=True, own_only=True)) == Status.UNAUTHORIZED
+
+
+def test_a_user_has_half_of_the_transactions(do, monkeypatch):
+    monkeypatch.setattr(transactions, "TRANSACTIONS_PER_STREAM_MAX", 4)
+    ann, bob = (do(create_user(name)).reply.user.id for name in ("ann", "bob"))
+    do(commit(1, name="bob's", actor=bob, is_owned=True))
+    do(*(commit(1, name=name, actor=ann, is_owned=True) for name in ("a", "b")))
+    assert do.status(commit(1, name="c", actor=ann, is_owned=True)) == Status.TOO_MANY_TRANSACTIONS
+    do(commit(1, name="d", actor=bob, is_owned=True))
+    do.now += TRANSACTION_KEPT_SECONDS_MIN * 1_000_000
+    do(commit(1, name="c", actor=ann, is_owned=True))
+    assert do.last("a") is None, "their own"
+    assert do.last("bob's") is not None

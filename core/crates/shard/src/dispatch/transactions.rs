@@ -29,6 +29,8 @@ impl Context<'_> {
             batch_id: request.batch_id,
             fence: request.fence,
             stages: by_partition(&request.stages),
+            is_owned: true,
+            own_only: !self.manages(stream),
         };
         Ok(self.propose_in(stream, Operation::CommitTransaction(command)))
     }

@@ -1279,6 +1279,8 @@ class CommitTransaction(_message.Message):
     BATCH_ID_FIELD_NUMBER: _builtins.int
     FENCE_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
+    IS_OWNED_FIELD_NUMBER: _builtins.int
+    OWN_ONLY_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     name: _builtins.str
     """Transactional id, unique within the stream and stable over restarts of a writer."""
@@ -1288,6 +1290,12 @@ class CommitTransaction(_message.Message):
     """Increases from batch to batch of a query."""
     fence: _builtins.bool
     """Take the transactional id over from another query, whose later batches are refused."""
+    is_owned: _builtins.bool
+    """The transactional id belongs to the requesting user, unless it has an owner. A user may own half of those of a
+    stream.
+    """
+    own_only: _builtins.bool
+    """A transactional id that belongs to another user is refused."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagesOfPartition]:
         """Stages; a partition may occur more than once. Empty: the batch has no messages."""
@@ -1301,10 +1309,12 @@ class CommitTransaction(_message.Message):
         batch_id: _builtins.int = ...,
         fence: _builtins.bool = ...,
         stages: _abc.Iterable[Global___StagesOfPartition] | None = ...,
+        is_owned: _builtins.bool = ...,
+        own_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "fence", b"fence", "name", b"name", "query_id", b"query_id", "stages", b"stages", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "fence", b"fence", "is_owned", b"is_owned", "name", b"name", "own_only", b"own_only", "query_id", b"query_id", "stages", b"stages", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1615,6 +1625,7 @@ class Transaction(_message.Message):
     NUMBER_FIELD_NUMBER: _builtins.int
     COMMITTED_AT_MICROS_FIELD_NUMBER: _builtins.int
     EARLIER_QUERIES_FIELD_NUMBER: _builtins.int
+    OWNER_USER_ID_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     name: _builtins.str
     query_id: _builtins.str
@@ -1622,6 +1633,8 @@ class Transaction(_message.Message):
     number: _builtins.int
     """Number of the commit; increases over all commits of the cluster."""
     committed_at_micros: _builtins.int
+    owner_user_id: _builtins.int
+    """User whom the transactional id belongs to. Absent: it was committed by an earlier gateway."""
     @_builtins.property
     def earlier_queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryProgress]:
         """Last batches of previous owners, oldest first. A query that takes the transactional id back continues after its own
@@ -1638,12 +1651,15 @@ class Transaction(_message.Message):
         number: _builtins.int = ...,
         committed_at_micros: _builtins.int = ...,
         earlier_queries: _abc.Iterable[Global___QueryProgress] | None = ...,
+        owner_user_id: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id", "owner_user_id", b"owner_user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "committed_at_micros", b"committed_at_micros", "earlier_queries", b"earlier_queries", "name", b"name", "number", b"number", "query_id", b"query_id", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id", "batch_id", b"batch_id", "committed_at_micros", b"committed_at_micros", "earlier_queries", b"earlier_queries", "name", b"name", "number", b"number", "owner_user_id", b"owner_user_id", "query_id", b"query_id", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__owner_user_id: _TypeAlias = _typing.Literal["owner_user_id"]  # noqa: Y015
+    _WhichOneofArgType__owner_user_id: _TypeAlias = _typing.Literal["_owner_user_id", b"_owner_user_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner_user_id) -> _WhichOneofReturnType__owner_user_id | None: ...
 
 Global___Transaction: _TypeAlias = Transaction  # noqa: Y015
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from headrace_proto.metadata.v1 import ReaderPin, Transaction
+
+
+def oldest_of(transactions: Collection[Transaction]) -> Transaction:
+    """Return the least recently committed one of some transactions."""
+    # The numbers are unique.
+    return min(transactions, key=lambda transaction: transaction.number)
 
 
 class Transactions:
@@ -28,9 +34,12 @@ class Transactions:
 
     def oldest_of(self, stream_id: int) -> Transaction:
         """Return the least recently committed transaction of a stream that has some."""
-        transactions = self._transactions[stream_id].values()
-        # The numbers are unique.
-        return min(transactions, key=lambda transaction: transaction.number)
+        return oldest_of(self._transactions[stream_id].values())
+
+    def of_owner(self, stream_id: int, user_id: int | None) -> list[Transaction]:
+        """Return the transactions of a stream that belong to a user; none without a user."""
+        transactions = self._transactions.get(stream_id, {}).values() if user_id is not None else ()
+        return [one for one in transactions if one.HasField("owner_user_id") and one.owner_user_id == user_id]
 
     def transactions(self) -> Iterator[Transaction]:
         """Iterate over all transactions, ascending by stream id, then by name."""

@@ -1,6 +1,6 @@
 """Commands on transactions: staged batches of many partitions are committed atomically and exactly once.
 
-Statuses in the order in which they are checked: commit 4, 3, 20303, 1009, 20300, 2010, 3007, 20303, 20301, 20302,
+Statuses in the order in which they are checked: commit 4, 3, 20303, 1009, 41, 20300, 2010, 3007, 20303, 20301, 20302,
 20306, 20307; abort 4, 3, 20303, 1009, 20303, 20306; delete 1009. A batch that is already committed is detected before
 its stages are checked: a repeated commit gets the same answer even after the stages have expired or their topic was
 deleted.
@@ -17,6 +17,7 @@ from typing import Final
 from headrace_metadata.state_machine.names import check_name
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
+from headrace_metadata.state_machine.transactions.records import oldest_of
 from headrace_metadata.state_machine.transactions.stages import Place, expires_at_micros
 from headrace_proto.catalog.v1 import AbortedStages, Partition, PendingPublication
 from headrace_proto.errors import Status
@@ -63,6 +64,7 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
     wanted = _stages(operation, command.stream_id, command.stages)
     stream = state.catalog.stream(command.stream_id)
     last = state.transactions.find(stream.id, command.name)
+    owner_user_id = _owner(state, operation, command, last)
     if _is_committed(last, command):
         return Reply(
             transaction_result=TransactionResult(outcome=TRANSACTION_OUTCOME_ALREADY_COMMITTED, transaction=last)
@@ -73,7 +75,7 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
         if _partition(state, place).incarnation != incarnation:
             raise Refused(Status.PARTITION_NOT_FOUND)
     _check_stages(state, operation, wanted)
-    forgotten = _in_whose_place(state, operation, command) if last is None else None
+    forgotten = _in_whose_place(state, operation, command, owner_user_id) if last is None else None
 
     if forgotten is not None:
         state.transactions.remove(stream.id, forgotten.name)
@@ -97,6 +99,7 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
         number=operation.op,
         committed_at_micros=operation.timestamp_micros,
         earlier_queries=_earlier_queries(last, command.query_id),
+        owner_user_id=owner_user_id,
     )
     state.transactions.put(transaction)
     return Reply(transaction_result=TransactionResult(outcome=TRANSACTION_OUTCOME_COMMITTED, transaction=transaction))
@@ -239,14 +242,31 @@ def _check_stages(state: State, operation: Operation, wanted: _Stages) -> None:
         raise Refused(Status.TOO_MANY_STAGES)
 
 
-def _in_whose_place(state: State, operation: Operation, command: CommitTransaction) -> Transaction | None:
-    """Return the transaction that is evicted for a new one, if any.
+def _owner(state: State, operation: Operation, command: CommitTransaction, last: Transaction | None) -> int | None:
+    """Return the user whom the name belongs to from this commit on: the first one who is there.
+
+    Raises:
+        Refused: 41, another user's writers use the name: who could commit under it would end their writing.
+    """
+    if last is None or not last.HasField("owner_user_id") or state.accounts.find_user(last.owner_user_id) is None:
+        return operation.actor_user_id if command.is_owned else None
+    if command.own_only and last.owner_user_id != operation.actor_user_id:
+        raise Refused(Status.UNAUTHORIZED)
+    return last.owner_user_id
+
+
+def _in_whose_place(
+    state: State, operation: Operation, command: CommitTransaction, owner_user_id: int | None
+) -> Transaction | None:
+    """Return the transaction that is evicted for a new one, if any. A user with half of them evicts one of their own.
 
     Raises:
         Refused: 20307, no transaction can be evicted.
     """
-    if state.transactions.count_of(command.stream_id) >= TRANSACTIONS_PER_STREAM_MAX:
-        oldest = state.transactions.oldest_of(command.stream_id)
+    of_owner = state.transactions.of_owner(command.stream_id, owner_user_id)
+    is_half = len(of_owner) >= TRANSACTIONS_PER_STREAM_MAX // 2
+    if is_half or state.transactions.count_of(command.stream_id) >= TRANSACTIONS_PER_STREAM_MAX:
+        oldest = oldest_of(of_owner) if is_half else state.transactions.oldest_of(command.stream_id)
         if oldest.committed_at_micros + _KEPT_MICROS > operation.timestamp_micros:
             raise Refused(Status.TOO_MANY_TRANSACTIONS)
         return oldest
