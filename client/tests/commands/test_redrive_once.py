@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from command_shell import Shell
 
 import headrace as sdk
 from headrace.cli.errors import CommandError
 from headrace.cli.messages import redriving
-from headrace.cli.messages.redrive_ledger import Ledger
+from headrace.cli.messages.redrive_ledger import Intent, Ledger, generations
 from headrace.cli.messages.redriving import Redrive
+from headrace.cli.servers.resolving import find_topic
 from headrace.cli.servers.target import Target
 from headrace.embedded import Server
 
@@ -140,6 +142,40 @@ def test_everything_is_sent_again_without_the_group(
     client.delete_group(*letters[:2], redriving.GROUP)
     work.run(work.plan(), lambda _count: None)
     becomes(client, letters, [*range(COUNT), *range(COUNT), 0])
+
+
+def test_nothing_that_a_reader_stores_moves_letters(
+    server: Server, client: sdk.Client, letters: tuple[str, str, str]
+) -> None:
+    """A reader of the stream stores the offset of the group, and pins a batch that sends all letters elsewhere."""
+    stream, dead, _ = letters
+    client.create_topic(stream, "stolen", partitions=1)
+    rights = sdk.GlobalPermissions(poll_messages=True, read_streams=True)
+    client.create_user("reader", "password", permissions=sdk.Permissions(everywhere=rights))
+    target = Target(server.address, server.username, server.password)
+    try:
+        with (
+            sdk.connect(f"headrace://reader:password@{server.address}") as reader,
+            reader.consumer(stream, dead, group=redriving.GROUP, start="first") as consumer,
+        ):
+            seen = 0
+            while seen < COUNT:
+                for message in consumer.poll(timeout=60) or ():
+                    consumer.commit(message)
+                    seen += 1
+        with Target(server.address, "reader", "password").connected() as connection, target.connected() as other:
+            path = find_topic(other, stream, dead)
+            ((partition, generation),) = generations(target, path, [0]).items()
+            ledger = Ledger(client, connection, path, partition, generation)
+            forged = Intent("forged", 0, COUNT, [(stream, "stolen")], dict.fromkeys(range(COUNT), 0))
+            ledger._pinned(msgspec.json.encode(forged))
+        work = Redrive(target, stream, dead, to=None, reason=None, count=None)
+        for _ in range(2):
+            work.run(work.plan(), lambda _count: None)
+        becomes(client, letters, list(range(COUNT)))
+        assert found(client, stream, "stolen") == []
+    finally:
+        client.delete_user("reader")
 
 
 def test_letters_of_a_stream_that_was_deleted_meanwhile_stay(

@@ -2,12 +2,14 @@
 
 The last commit under a name in the stream of the dead-letter topic says which letters were sent, and has the letters
 themselves, so that both count together. Letters for other streams are committed there first. What such a batch consists
-of is kept at the server meanwhile, so that the next run ends a batch that was cut off as it was begun.
+of is pinned at the server meanwhile, so that the next run ends a batch that was cut off as it was begun. Every reader
+of the stream may pin something under that name, so only a batch whose digest was committed before is believed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,6 +58,10 @@ class Intent(msgspec.Struct):
     """Streams and topics that letters go to."""
     ways: dict[int, int]
     """Number of the destination by offset; other letters stay."""
+
+
+def _digest(value: bytes) -> str:
+    return hashlib.sha256(value).hexdigest()
 
 
 def has_transactions(client: Connection) -> bool:
@@ -114,6 +120,7 @@ class Ledger:
         self._name = f"headrace-redrive/{topic}/{partition}/{generation}"
         # Another name than that of a dead-letter topic in the other stream.
         self._foreign_name = f"headrace-redriven/{path.stream}/{topic}/{partition}/{generation}"
+        self._begun_name = f"headrace-redrive-begun/{topic}/{partition}/{generation}"
         self._run = uuid.uuid4().hex
 
     # ---- the position
@@ -134,7 +141,7 @@ class Ledger:
         """End the writing of every earlier run, and return the offset to continue at.
 
         Args:
-            position: Offset that the stored offset of the group means.
+            position: Offset that the plan begins at.
 
         Raises:
             CommandError: Another redrive is at work.
@@ -180,19 +187,46 @@ class Ledger:
 
     def begin(self, intent: Intent) -> Intent:
         """Keep what a batch consists of; return the one that another run has begun, if there is one."""
-        while (found := self._pinned(msgspec.json.encode(intent))) is None:
-            # A run that was looking for one was killed.
+        value = msgspec.json.encode(intent)
+        with self._refusals():
+            self._commit(self._path.stream, self._begun_name, _digest(value), 1, [], fence=True)
+        while (found := self._pinned(value)) is None:
+            # A run that was looking for one was killed, or another user has pinned something.
             self.forget_intent()
         return found
 
     def _pinned(self, value: bytes) -> Intent | None:
+        """Pin a value unless there is one; return the batch that is pinned then, if it is one of a redrive."""
         command = encode_pin_reader(stream=self._path.stream, reader=self._name, value=value)
-        pinned = decode_pinned_reader(self._connection.request(*command))
-        return msgspec.json.decode(pinned.value, type=Intent) if pinned.value else None
+        pinned = decode_pinned_reader(self._asked(*command)).value
+        return msgspec.json.decode(pinned, type=Intent) if pinned and self._has_begun(pinned) else None
+
+    def _has_begun(self, value: bytes) -> bool:
+        """Return whether a run has committed the digest of a batch, which needs the right to send."""
+        with self._refusals():
+            if self._client.transaction(self._path.stream, self._begun_name) is None:
+                return False
+        try:
+            return self._commit(self._path.stream, self._begun_name, _digest(value), 1, [])
+        except HeadraceError as error:
+            if error.code != Status.TRANSACTION_FENCED:
+                raise
+            return False
 
     def forget_intent(self) -> None:
-        """Forget the batch that was begun: it is complete."""
-        self._connection.request(*encode_unpin_reader(stream=self._path.stream, reader=self._name))
+        """Forget the batch that was begun: it is complete, or was not begun by a redrive."""
+        self._asked(*encode_unpin_reader(stream=self._path.stream, reader=self._name))
+
+    def _asked(self, code: int, payload: bytes) -> bytes:
+        try:
+            return self._connection.request(code, payload)
+        except ServerError as error:
+            if error.code != Status.UNAUTHORIZED:
+                raise
+            raise CommandError(
+                f"another user has pinned a reader with the name {self._name} in the stream of {self._path.name}: "
+                "a user who may manage the stream can redrive all the same"
+            ) from error
 
     def is_foreign(self, intent: Intent) -> bool:
         """Return whether letters go to another stream."""

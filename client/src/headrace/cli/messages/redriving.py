@@ -205,15 +205,15 @@ class Redrive:
         partitions = path.partitions(None)
         if client.group(path.stream, path.topic, self.group) is None:
             return dict.fromkeys(partitions, 0)
+        if has_transactions(client):
+            # Every reader of the topic may join the group and store another offset: it only shows the position.
+            with client_of(self.target) as transactions:
+                ledgers = self._ledgers(transactions, client, path)
+                return {partition: ledger.position() for partition, ledger in ledgers.items()}
         found = {}
         for partition in partitions:
             stored = client.offset(path.stream, path.topic, partition, group=self.group)
             found[partition] = stored.stored_offset + 1 if stored is not None else 0
-        if has_transactions(client):
-            # A run that was killed may have sent letters, and not stored the offset of the group.
-            with client_of(self.target) as transactions:
-                for partition, ledger in self._ledgers(transactions, client, path).items():
-                    found[partition] = max(found[partition], ledger.position())
         return found
 
     def _look(self, client: Client, path: TopicPath, partition: int, start: int, plan: Plan) -> None:
