@@ -103,6 +103,26 @@ async def test_ways_of_reading(root: Api) -> None:
         assert (await root("GET", f"{path}?{query}")).status == 400, query
 
 
+@pytest.mark.parametrize("wait", ["", "&wait_ms=2000"])
+async def test_polls_of_one_consumer_at_the_same_time_share_the_messages(root: Api, wait: str) -> None:
+    """No message is in two answers, and the stored offset is that of the last one."""
+    topic = await root.create_topic(f"at-once{len(wait)}")
+    path = f"{topic}/messages?kind=next&auto_commit=true&consumer_id=me{wait}"
+    polls = [asyncio.ensure_future(root.ok("GET", f"{path}&count={2 + number % 3}")) for number in range(8)]
+    if not wait:
+        await asyncio.wait(polls)
+        assert all(payloads(poll.result()) == [] for poll in polls)
+    numbers = [b"%d" % number for number in range(24)]
+    await root.ok("POST", f"{topic}/messages", batch(*numbers))
+    if not wait:
+        polls = [asyncio.ensure_future(root.ok("GET", f"{path}&count={2 + number % 3}")) for number in range(8)]
+    found = [payload for polled in await asyncio.gather(*polls) for payload in payloads(polled)]
+    assert sorted(found, key=int) == numbers[: len(found)]
+    assert len(found) == sum(2 + number % 3 for number in range(8)) == 23
+    stored = await root.ok("GET", f"{topic}/consumer-offsets?consumer_id=me&partition_id=0")
+    assert stored["stored_offset"] == 22
+
+
 async def test_lines_and_bytes(root: Api) -> None:
     topic = await root.create_topic("forms", partitions=3)
     path = f"{topic}/messages"

@@ -61,5 +61,5 @@ def application(sessions, connectors):
         "connectors": connectors,
         "idempotency": IdempotencyKeys(count_max=10, ttl_seconds=60, now=lambda: 0),
     }
-    others = ("members", "waits", "logs", "settings", "history", "cluster", "member_ids")
+    others = ("members", "waits", "turns", "logs", "settings", "history", "cluster", "member_ids")
     return Application(HttpServices(**needed, **dict.fromkeys(others)))

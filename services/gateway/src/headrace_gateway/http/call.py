@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headrace_gateway.http.metrics import Metrics
     from headrace_gateway.http.sessions.members import Members
     from headrace_gateway.http.sessions.waits import Waits
+    from headrace_gateway.http.turns import Turns
     from headrace_gateway.observability.cluster_state import ReadClusterState
     from headrace_gateway.observability.recent_logs import RecentLogs
     from headrace_gateway.observability.statistics_history import StatisticsHistory
@@ -60,6 +61,7 @@ class HttpServices:
     idempotency: IdempotencyKeys
     metrics: Metrics
     waits: Waits
+    turns: Turns
     clock: Clock
     console: Console
     logs: RecentLogs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from struct import Struct
 from typing import Final, TypeVar
 
@@ -31,6 +31,57 @@ _LENGTHS_AT: Final = 48
 _MESSAGE_HEAD_BYTES: Final = 64
 
 
+Poll = Callable[[int], Encoded]
+"""Builds the poll, given its maximum wait in microseconds."""
+
+
+async def polled_in_turn(
+    call: Call[Query, Nothing],
+    ask: Callable[[Encoded], Awaitable[bytes]],
+    poll: Poll,
+    consumer: Hashable,
+    *,
+    wait_micros: int,
+    commit: Commit,
+    numbers_as_text: bool,
+) -> web.Response:
+    """Poll behind the stored offset of a consumer, and store the offset of what is returned.
+
+    Polls of the consumer at the same time share the messages: one that was read while another one stored its offset is
+    repeated, and waits for the rest of its time if nothing is left.
+
+    Args:
+        call: Request to answer.
+        ask: Executes a command; returns the payload of its answer.
+        poll: Builds the poll, without auto-commit.
+        consumer: The consumer in its partition.
+        wait_micros: Maximum wait.
+        commit: Builds the command that stores an offset of a partition.
+        numbers_as_text: Quote the numbers that a double cannot hold.
+
+    Raises:
+        Exhausted: There is no memory for the answer.
+        Over: The caller has disconnected.
+        Refused: An answer is an error.
+    """
+    now = asyncio.get_running_loop().time
+    deadline = now() + wait_micros / 1e6
+    with call.services.turns.of(consumer) as turn:
+        while True:
+            before = turn.stored_count
+            payload = await ask(poll(max(0, int((deadline - now()) * 1e6)) if wait_micros else 0))
+            async with turn.lock:
+                is_repeated = turn.stored_count != before
+                if is_repeated:
+                    call.held.resize(0)
+                    payload = await ask(poll(0))
+                if core.decode_polled(payload, names_gap=True).last_offset is not None:
+                    turn.stored_count += 1
+                elif is_repeated and now() < deadline:
+                    continue
+                return await _answer(call, ask, payload, commit=commit, numbers_as_text=numbers_as_text)
+
+
 async def polled_answer(
     call: Call[Query, Nothing],
     ask: Callable[[Encoded], Awaitable[bytes]],
@@ -56,7 +107,18 @@ async def polled_answer(
         Over: The caller has disconnected.
         Refused: An answer is an error.
     """
-    payload = cut(await ask(encoded), call.services.config.max_poll_size.bytes)
+    return await _answer(call, ask, await ask(encoded), commit=commit, numbers_as_text=numbers_as_text)
+
+
+async def _answer(
+    call: Call[Query, Nothing],
+    ask: Callable[[Encoded], Awaitable[bytes]],
+    polled: bytes,
+    *,
+    commit: Commit | None,
+    numbers_as_text: bool,
+) -> web.Response:
+    payload = cut(polled, call.services.config.max_poll_size.bytes)
     body = await off_loop(payload, lambda: core.polled_json(payload, numbers_as_text=numbers_as_text, names_gap=True))
     call.held.hold_answer(len(body))
     if commit is not None:

@@ -33,6 +33,7 @@ from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.metrics import Metrics
 from headrace_gateway.http.sessions.members import Members
 from headrace_gateway.http.sessions.waits import Waits
+from headrace_gateway.http.turns import Turns
 from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.observability.cluster_state import ReadClusterState
 from headrace_gateway.observability.group_lags import GroupLags
@@ -149,6 +150,7 @@ async def serving(
             ),
             metrics=metrics,
             waits=waits,
+            turns=Turns(),
             clock=wall_clock_micros,
             console=Console.load() if config.console.enabled else Console.absent(),
             logs=logs,

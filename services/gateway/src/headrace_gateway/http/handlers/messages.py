@@ -12,7 +12,7 @@ from msgspec import UNSET
 import headrace_core as core
 from headrace_gateway.http.call import Call, identifier
 from headrace_gateway.http.models.messages import POLLED, SEND_BODY, BatchQuery, PollQuery
-from headrace_gateway.http.polls import LARGE_BYTES, polled_answer
+from headrace_gateway.http.polls import LARGE_BYTES, polled_answer, polled_in_turn
 from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
 from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.json_api.memory import MESSAGE_BYTES
@@ -90,18 +90,21 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
     """
     query = call.query
     consumer = identifier(query.consumer_id, "consumer_id")
-    encoded = core.encode_wait_messages(
-        stream=call.stream,
-        topic=call.topic,
-        consumer=consumer,
-        partition=query.partition_id,
-        strategy=query.kind,
-        value=query.value,
-        count=min(query.count, call.services.config.max_poll_count),
-        minimum_bytes=query.min_bytes,
-        maximum_wait_micros=query.wait_ms * 1000,
-        names_gap=True,
-    )
+    wait_micros = query.wait_ms * 1000
+
+    def poll(wait_micros: int) -> tuple[int, bytes]:
+        return core.encode_wait_messages(
+            stream=call.stream,
+            topic=call.topic,
+            consumer=consumer,
+            partition=query.partition_id,
+            strategy=query.kind,
+            value=query.value,
+            count=min(query.count, call.services.config.max_poll_count),
+            minimum_bytes=query.min_bytes,
+            maximum_wait_micros=wait_micros,
+            names_gap=True,
+        )
 
     def commit(partition: int, offset: int) -> tuple[int, bytes]:
         return core.encode_store_consumer_offset(
@@ -110,8 +113,13 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
 
     async def answer(ask: Callable[[tuple[int, bytes]], Awaitable[bytes]]) -> web.Response:
         as_text = query.numbers == "text"
+        if query.auto_commit and query.kind == "next":
+            place = call.user_id, consumer, query.partition_id
+            return await polled_in_turn(
+                call, ask, poll, place, wait_micros=wait_micros, commit=commit, numbers_as_text=as_text
+            )
         return await polled_answer(
-            call, ask, encoded, commit=commit if query.auto_commit else None, numbers_as_text=as_text
+            call, ask, poll(wait_micros), commit=commit if query.auto_commit else None, numbers_as_text=as_text
         )
 
     if query.wait_ms == 0:
