@@ -115,3 +115,34 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
         found.append(machine.limit("locked memory", 0, 8 << 20, "ulimit -l", is_bytes=True)["verdict"])
     assert found == ["warn", "ok", "ok"]
+
+
+def test_damaged_files_and_those_set_aside_are_named(headrace: Shell, tmp_path: Path) -> None:
+    def found() -> dict[str, tuple[str, str]]:
+        result = headrace.run("doctor", "--data", str(tmp_path), "--no-server", "--json")
+        checks = json.loads(result.stdout)
+        return {check["check"]: (check["verdict"], check["found"]) for check in checks}
+
+    assert "set aside" not in found()
+    partition = tmp_path / "streams/1/topics/2/partitions/3"
+    partition.mkdir(parents=True)
+    assert found()["set aside"] == ("ok", "nothing")
+    assert found()["damaged files"][0] == "ok"
+    kept = [
+        f"{20 * '0'}.cut-1",
+        f"{20 * '0'}.foreign-2",
+        f"{32 * 'a'}.stage-damaged",
+    ]
+    for name in [*kept, f"{20 * '0'}.log", "offsets"]:
+        (partition / name).touch()
+    (tmp_path / "streams/set-aside/1-2-4.0").mkdir(parents=True)
+    verdict, text = found()["set aside"]
+    places = ["streams/set-aside/1-2-4.0", *(f"streams/1/topics/2/partitions/3/{name}" for name in kept)]
+    assert (verdict, text) == ("warn", "; ".join(places))
+    damage = [{"path": f"streams/{number}.log", "explanation": "messages are damaged"} for number in range(7)]
+    (tmp_path / "scrub.json").write_text(json.dumps({"damage": damage}))
+    verdict, text = found()["damaged files"]
+    assert verdict == "fail"
+    assert text.endswith("streams/4.log: messages are damaged; and 2 more")
+    (tmp_path / "scrub.json").write_text("{")
+    assert found()["damaged files"][0] == "warn"

@@ -7,6 +7,7 @@ metadata/             the metadata replica; `catalog_identity`, a random number 
 streams/              the partitions; in `removed`, deleted ones whose files are not gone yet; in `set-aside`, files
                       that no partition owns
 http/                 revoked tokens
+scrub.json            how far the files of partitions were read again, and what of them is damaged
 runtime/              state of the running server: current_config.toml; emptied at each start
 """
 

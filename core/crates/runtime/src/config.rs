@@ -115,6 +115,10 @@ pub struct NodeConfig {
     pub cleaner_interval_micros: u64,
     /// True if retention keeps messages that the slowest consumer or group has not read.
     pub cleaner_keeps_unread: bool,
+    /// Number of bytes per second that the scrub reads; 0: files are not read again.
+    pub scrub_bytes_per_second: u64,
+    /// Time from the beginning of a pass of the scrub to that of the next one.
+    pub scrub_interval_micros: u64,
     /// True if requests that carry a trace context produce trace records.
     pub tracing: bool,
     /// Identifier of this run of the process among all gateways, for memberships in consumer groups.
@@ -182,6 +186,8 @@ impl Default for NodeConfig {
             link_connect_timeout_micros: 3_000_000,
             cleaner_interval_micros: 60_000_000,
             cleaner_keeps_unread: false,
+            scrub_bytes_per_second: 4 << 20,
+            scrub_interval_micros: 7 * 86_400_000_000,
             tracing: false,
             gateway_id: 0,
             cluster_name: "single-node".into(),

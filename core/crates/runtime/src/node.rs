@@ -1,6 +1,7 @@
 //! A node: the shard threads of one process, started, fed and stopped together.
 
 mod adopt;
+mod partitions;
 
 use std::{
     io,
@@ -37,6 +38,7 @@ use crate::{
     metrics::report::{NodeReport, memory_by_purpose},
     metrics::traffic::TrafficReport,
     open_files::Division,
+    scrub::Scrub,
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
     storage::{Storage, create_durably, finish_removals},
 };
@@ -115,6 +117,7 @@ struct Running {
     /// Listeners that are bound but not yet passed to a shard.
     listeners: Vec<Listener>,
     started: bool,
+    scrub: Option<Scrub>,
 }
 
 /// The data plane of one process.
@@ -264,6 +267,7 @@ impl Node {
         // Only performance suffers if it fails.
         keep_freed_memory();
         running.shards = self.start_shards(&selection, bound)?;
+        running.scrub = self.start_scrub();
         running.listeners = listeners;
         running.started = true;
         let driver_reason = selection
@@ -426,30 +430,6 @@ impl Node {
             .min(receivable.saturating_sub(MESSAGES_HEAD_BYTES_MAX))
     }
 
-    /// Number of partitions of all shards, and the number of those that still recover.
-    pub fn recovery(&self) -> (usize, usize) {
-        let running = lock(&self.running);
-        running
-            .shards
-            .iter()
-            .fold((0, 0), |(partitions, recovering), handle| {
-                let report = handle.gauges.report();
-                (
-                    partitions + report.partitions,
-                    recovering + report.recovering,
-                )
-            })
-    }
-
-    /// Partitions that closed themselves after a failure, with the reason.
-    pub fn failures(&self) -> Vec<(Namespace, String)> {
-        lock(&self.running)
-            .shards
-            .iter()
-            .flat_map(|handle| handle.gauges.failures())
-            .collect()
-    }
-
     /// Start to accept connections.
     pub fn listen(&self) -> io::Result<()> {
         let mut running = lock(&self.running);
@@ -546,6 +526,7 @@ impl Node {
                     .filter_map(|handle| handle.gauges.meter()),
                 &self.clients,
             ),
+            scrub: running.scrub.as_ref().map(Scrub::report),
             events_dropped: self.events.dropped(),
         }
     }
@@ -562,7 +543,12 @@ impl Node {
 
     /// Shut down: answer requests in flight, flush, sync, close. `false`: the timeout expired and the rest was cut off.
     pub fn stop(&self, timeout: Duration) -> bool {
-        lock(&self.running).listeners.clear();
+        let scrub = {
+            let mut running = lock(&self.running);
+            running.listeners.clear();
+            running.scrub.take()
+        };
+        drop(scrub);
         // The threads must stay reachable until they have ended: requests in flight may wait for the control plane. No
         // partition closes before the last connection of any shard, whose requests it may have to answer.
         let deadline = Instant::now() + timeout;

@@ -44,6 +44,7 @@ use crate::{
 };
 
 pub use directory::{create_durably, replace_file};
+pub(crate) use layout::partition_directory;
 pub use removal::{Removal, finish_removals};
 
 /// Tokens of this module have the highest bit set; the host's own do not.

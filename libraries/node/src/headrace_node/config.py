@@ -62,6 +62,17 @@ class PartitionConfig(Section):
     """
 
 
+class ScrubConfig(Section):
+    """`system.scrub`: files of partitions are read again in the background, so that damage is found early."""
+
+    rate: Annotated[Size, Between(high=Size.parse("16 GiB"))] = Size.parse("4 MiB")
+    """Number of bytes per second that the process reads at most, past the page cache. 0 switches the scrub off."""
+    interval: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("365 days"))] = Duration.parse("7 days")
+    """Time from the beginning of a pass through all files to that of the next one. A pass that takes longer is followed
+    by the next one at once.
+    """
+
+
 class MemoryPoolConfig(Section):
     """`system.memory_pool`."""
 
@@ -99,6 +110,7 @@ class StorageConfig(Section):
     """Data directory. Only one server at a time can use it."""
     segment: SegmentConfig = SegmentConfig()
     partition: PartitionConfig = PartitionConfig()
+    scrub: ScrubConfig = ScrubConfig()
     memory_pool: MemoryPoolConfig = MemoryPoolConfig()
     sharding: ShardingConfig = ShardingConfig()
 

@@ -50,6 +50,7 @@ class NodeCollector(Collector):
         statistics = self._statistics()
         yield from _driver(statistics)
         yield from _gauges(statistics)
+        yield from _scrub(statistics.get("scrub"))
         yield from _traffic(statistics.get("traffic", {}))
         yield from _listeners(statistics.get("listeners", {}))
 
@@ -87,6 +88,24 @@ def _gauges(statistics: Mapping[str, Any]) -> Iterator[Metric]:
     for shard, count in enumerate(statistics.get("mailboxes", [])):
         waiting.add_metric([str(shard)], count)
     yield waiting
+
+
+def _scrub(scrub: Mapping[str, Any] | None) -> Iterator[Metric]:
+    if scrub is None:
+        return
+    yield CounterMetricFamily(
+        "headrace_scrub_bytes", "Bytes of files that the scrub has read and compared.", value=scrub["bytes"]
+    )
+    yield GaugeMetricFamily(
+        "headrace_scrub_damaged_places",
+        "Places in files of partitions that the scrub has found damaged, missing or another partition's.",
+        value=scrub["damaged_places"],
+    )
+    yield GaugeMetricFamily(
+        "headrace_scrub_pass_ended_timestamp_seconds",
+        "Time at which the scrub ended its last whole pass, in seconds since 1970; 0 before the first one.",
+        value=scrub["pass_ended_seconds"],
+    )
 
 
 def _traffic(traffic: Mapping[str, Any]) -> Iterator[Metric]:

@@ -193,6 +193,8 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "sync_bytes": saver.sync_size.bytes if saver.enforce_fsync else 0,
             "cleaner_interval_micros": cleaner.interval.micros if cleaner.cleaner_enabled else 0,
             "cleaner_keeps_unread": cleaner.keep_unread,
+            "scrub_bytes_per_second": config.system.scrub.rate.bytes,
+            "scrub_interval_micros": config.system.scrub.interval.micros,
             "tail_cache_bytes": partition.tail_cache_size.bytes,
             "consumers_max": partition.max_consumers,
             "verified_micros": partition.verified_for.micros,

@@ -2,6 +2,7 @@
 
 info.json             owner of the directory
 catalogue_version     the newest version of the catalog that was used
+scrub.json            how far the files of partitions were read again, and what of them is damaged
 headrace.lock         held by the running process
 streams/              the partitions; in `removed`, deleted ones whose files are not gone yet
 """

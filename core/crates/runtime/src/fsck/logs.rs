@@ -1,6 +1,6 @@
 //! Logs and their indexes.
 
-use std::{fs::File, io};
+use std::io;
 
 use headrace_log::{
     check::{LogCheck, ManifestReport, SegmentReport, damaged_entries},
@@ -8,12 +8,26 @@ use headrace_log::{
 };
 use headrace_model::Offset;
 
-use super::{Check, FindingKind, read_at};
+use super::{Check, FindingKind};
 use crate::storage::replace_file;
 
-impl Check {
-    /// Check all logs: those that the manifest lists, those that it does not, and the missing ones.
-    pub(super) fn logs(&mut self, manifest: Option<&ManifestReport>) -> io::Result<()> {
+/// Knowledge of a log before it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExpectedLog {
+    pub(super) base: Offset,
+    /// Offset after the last message, if the segment is sealed.
+    pub(super) end: Option<Offset>,
+    /// Offset and position up to which everything was on the device.
+    floor: Option<(Offset, u64)>,
+    segment: Option<SegmentReport>,
+    /// True if the manifest has a list without it.
+    is_foreign: bool,
+}
+
+impl Check<'_> {
+    /// Find out what is known about all logs: those that the manifest lists, those that it does not, and the missing
+    /// ones.
+    pub(super) fn expected_logs(&self, manifest: Option<&ManifestReport>) -> Vec<ExpectedLog> {
         let bases = self.bases();
         let listed = manifest.and_then(|manifest| manifest.segments.as_ref());
         let first = manifest.map_or(Offset(0), |manifest| manifest.first);
@@ -29,27 +43,22 @@ impl Check {
         );
         known.sort_unstable();
         known.dedup();
+        let synced = manifest.and_then(|manifest| manifest.synced);
+        let has_bytes = |base: &Offset| {
+            self.files
+                .get(&FileName::Log(*base))
+                .is_some_and(|size| *size > 0)
+        };
+        let mut expected = Vec::new();
         for (index, base) in known.iter().enumerate() {
-            let file = FileName::Log(*base);
-            let segment = entry(*base);
             if *base < first {
                 // The next start removes what is left of it.
                 continue;
             }
-            if listed.is_some() && segment.is_none() {
-                let what = "the manifest does not list it: it is another partition's";
-                self.find(file, FindingKind::Foreign, what.to_owned());
-                continue;
-            }
-            let synced = manifest.and_then(|manifest| manifest.synced);
+            let segment = entry(*base);
             let follower = known[index + 1..]
                 .iter()
                 .find(|next| entry(**next).is_some() || listed.is_none());
-            let has_bytes = |base: &Offset| {
-                self.files
-                    .get(&FileName::Log(*base))
-                    .is_some_and(|size| *size > 0)
-            };
             let is_sealed = synced.is_some_and(|(segment, ..)| segment > *base)
                 || known[index + 1..].iter().any(has_bytes);
             let end = match follower {
@@ -60,21 +69,46 @@ impl Check {
                 Some((segment, offset, position)) if segment == *base => Some((offset, position)),
                 _ => end.zip(segment.and_then(|segment| segment.size)),
             };
-            match self.files.get(&file).copied() {
-                Some(size) if size > 0 => self.log(*base, size, (end, floor), segment, manifest)?,
-                _ => {
-                    if let Some((next, bytes)) = floor.or_else(|| end.map(|end| (end, 0)))
-                        && next > *base
-                    {
-                        let finding = self.find(
-                            file,
-                            FindingKind::Missing,
-                            "it is missing or empty".to_owned(),
-                        );
-                        (finding.position, finding.bytes) = (Some(0), Some(bytes));
-                        finding.offset = Some(base.0);
-                        finding.messages_count = Some(next.0 - base.0);
-                    }
+            expected.push(ExpectedLog {
+                base: *base,
+                end,
+                floor,
+                segment,
+                is_foreign: listed.is_some() && segment.is_none(),
+            });
+        }
+        expected
+    }
+
+    /// Check a log, and its index.
+    pub(super) fn check_log(
+        &mut self,
+        expected: ExpectedLog,
+        manifest: Option<&ManifestReport>,
+    ) -> io::Result<()> {
+        let ExpectedLog {
+            base, end, floor, ..
+        } = expected;
+        let file = FileName::Log(base);
+        if expected.is_foreign {
+            let what = "the manifest does not list it: it is another partition's";
+            self.find(file, FindingKind::Foreign, what.to_owned());
+            return Ok(());
+        }
+        match self.files.get(&file).copied() {
+            Some(size) if size > 0 => self.log(expected, size, manifest)?,
+            _ => {
+                if let Some((next, bytes)) = floor.or_else(|| end.map(|end| (end, 0)))
+                    && next > base
+                {
+                    let finding = self.find(
+                        file,
+                        FindingKind::Missing,
+                        "it is missing or empty".to_owned(),
+                    );
+                    (finding.position, finding.bytes) = (Some(0), Some(bytes));
+                    finding.offset = Some(base.0);
+                    finding.messages_count = Some(next.0 - base.0);
                 }
             }
         }
@@ -83,18 +117,22 @@ impl Check {
 
     fn log(
         &mut self,
-        base: Offset,
+        ExpectedLog {
+            base,
+            end,
+            floor,
+            segment,
+            ..
+        }: ExpectedLog,
         size: u64,
-        (end, floor): (Option<Offset>, Option<(Offset, u64)>),
-        segment: Option<SegmentReport>,
         manifest: Option<&ManifestReport>,
     ) -> io::Result<()> {
         let file = FileName::Log(base);
-        let handle = File::open(self.path(file))?;
+        let handle = self.reading.open(&self.path(file))?;
         let mut check = LogCheck::new(base, size, end);
         let mut first = None;
         while let Some((position, length)) = check.wanted() {
-            let bytes = read_at(&handle, position, length as usize)?;
+            let bytes = self.reading.read_at(&handle, position, length as usize)?;
             if position == 0 {
                 first = bytes.first_chunk().copied().map(u64::from_le_bytes);
             }
@@ -162,8 +200,11 @@ impl Check {
         if !self.files.contains_key(&file) {
             return Ok(());
         }
-        let contents = self.read(file)?;
-        let damaged = damaged_entries(&contents, generation, base);
+        let mut damaged = Vec::new();
+        self.read_pieces(file, |start, piece| {
+            let positions = damaged_entries(piece, generation, base);
+            damaged.extend(positions.into_iter().map(|position| start + position));
+        })?;
         if damaged.is_empty() {
             return Ok(());
         }

@@ -4,6 +4,7 @@
 //! changed without `repair`, which writes only what can be derived: the manifest, its copy and indexes.
 
 mod logs;
+pub(crate) mod units;
 
 use std::{
     collections::BTreeMap,
@@ -22,9 +23,12 @@ use headrace_model::{Namespace, Offset};
 use headrace_partition::check::{
     StageVerdict, damaged_offsets, damaged_stage, is_transactions_record,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::storage::replace_file;
+
+/// Number of bytes that are read at once: a multiple of the sizes of records and index entries.
+const PIECE_BYTES: usize = 96 * 10_240;
 
 /// Finding about one place of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +52,7 @@ pub struct Finding {
 }
 
 /// Kind of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// Bytes differ from their checksum.
@@ -84,24 +88,12 @@ pub fn check_partition(
     catalog: u128,
     repair: bool,
 ) -> io::Result<PartitionCheck> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if let Some(file) = name.to_str().and_then(FileName::parse) {
-            files.insert(file, entry.metadata()?.len());
-        }
-    }
-    let mut check = Check {
-        directory: directory.to_owned(),
-        namespace,
-        catalog,
-        repair,
-        files,
-        result: PartitionCheck::default(),
-    };
+    let mut check = Check::of(directory.to_owned(), namespace, catalog, &AtOnce)?;
+    check.repair = repair;
     let manifest = check.manifests()?;
-    check.logs(manifest.as_ref())?;
+    for log in check.expected_logs(manifest.as_ref()) {
+        check.check_log(log, manifest.as_ref())?;
+    }
     if let Some(manifest) = &manifest {
         check.companions(manifest.generation)?;
     }
@@ -113,24 +105,96 @@ pub fn check_partition(
     Ok(check.result)
 }
 
-struct Check {
+/// Way in which files are read.
+pub(crate) trait Reading {
+    /// Open a file.
+    fn open(&self, path: &Path) -> io::Result<File>;
+
+    /// Read up to this number of bytes, fewer at the end of the file.
+    fn read_at(&self, file: &File, position: u64, wanted: usize) -> io::Result<Vec<u8>>;
+}
+
+/// Reading as fast as possible.
+struct AtOnce;
+
+impl Reading for AtOnce {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    fn read_at(&self, file: &File, position: u64, wanted: usize) -> io::Result<Vec<u8>> {
+        let mut buffer = vec![0; wanted];
+        let mut length = 0;
+        while length < wanted {
+            match file.read_at(&mut buffer[length..], position + length as u64)? {
+                0 => break,
+                count => length += count,
+            }
+        }
+        buffer.truncate(length);
+        Ok(buffer)
+    }
+}
+
+struct Check<'a> {
     directory: PathBuf,
     namespace: Namespace,
     catalog: u128,
     repair: bool,
+    reading: &'a dyn Reading,
     files: BTreeMap<FileName, u64>,
     result: PartitionCheck,
 }
 
-impl Check {
+impl<'a> Check<'a> {
+    fn of(
+        directory: PathBuf,
+        namespace: Namespace,
+        catalog: u128,
+        reading: &'a dyn Reading,
+    ) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if let Some(file) = name.to_str().and_then(FileName::parse) {
+                files.insert(file, entry.metadata()?.len());
+            }
+        }
+        Ok(Self {
+            directory,
+            namespace,
+            catalog,
+            repair: false,
+            reading,
+            files,
+            result: PartitionCheck::default(),
+        })
+    }
+
     fn path(&self, file: FileName) -> PathBuf {
         self.directory.join(file.to_string())
     }
 
     fn read(&mut self, file: FileName) -> io::Result<Vec<u8>> {
-        let contents = fs::read(self.path(file))?;
-        self.result.bytes += contents.len() as u64;
+        let mut contents = Vec::new();
+        self.read_pieces(file, |_, piece| contents.extend_from_slice(piece))?;
         Ok(contents)
+    }
+
+    /// Read a file in pieces of [`PIECE_BYTES`], each with its position.
+    fn read_pieces(&mut self, file: FileName, mut take: impl FnMut(u64, &[u8])) -> io::Result<()> {
+        let handle = self.reading.open(&self.path(file))?;
+        let mut position = 0;
+        loop {
+            let piece = self.reading.read_at(&handle, position, PIECE_BYTES)?;
+            take(position, &piece);
+            position += piece.len() as u64;
+            if piece.len() < PIECE_BYTES {
+                self.result.bytes += position;
+                return Ok(());
+            }
+        }
     }
 
     fn find(&mut self, file: FileName, kind: FindingKind, explanation: String) -> &mut Finding {
@@ -216,8 +280,12 @@ impl Check {
         for (file, length) in self.files.clone() {
             match file {
                 FileName::Offsets => {
-                    let contents = self.read(file)?;
-                    for position in damaged_offsets(&contents, generation) {
+                    let mut damaged = Vec::new();
+                    self.read_pieces(file, |start, piece| {
+                        let positions = damaged_offsets(piece, generation);
+                        damaged.extend(positions.into_iter().map(|position| start + position));
+                    })?;
+                    for position in damaged {
                         let what = "a stored offset is damaged, or another partition's";
                         let finding = self.find(file, FindingKind::Damaged, what.to_owned());
                         finding.position = Some(position);
@@ -231,9 +299,9 @@ impl Check {
                     }
                 }
                 FileName::Stage(stage) => {
-                    let handle = File::open(self.path(file))?;
+                    let handle = self.reading.open(&self.path(file))?;
                     self.result.bytes += length;
-                    let read = |position, wanted| read_at(&handle, position, wanted);
+                    let read = |position, wanted| self.reading.read_at(&handle, position, wanted);
                     let verdict = damaged_stage(stage, generation.incarnation, length, read)?;
                     if let StageVerdict::Damaged(position) = verdict {
                         let what = "the stage of a transaction is damaged";
@@ -256,18 +324,4 @@ impl Check {
             }
         }
     }
-}
-
-/// Read up to this number of bytes, fewer at the end of the file.
-fn read_at(file: &File, position: u64, wanted: usize) -> io::Result<Vec<u8>> {
-    let mut buffer = vec![0; wanted];
-    let mut length = 0;
-    while length < wanted {
-        match file.read_at(&mut buffer[length..], position + length as u64)? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    buffer.truncate(length);
-    Ok(buffer)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headrace_buffer::{BufferPool, Purpose};
 
-use crate::{metrics::gauges::ShardReport, metrics::traffic::TrafficReport};
+use crate::{metrics::gauges::ShardReport, metrics::traffic::TrafficReport, scrub::ScrubReport};
 
 /// A snapshot of the metrics of the whole node.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -39,6 +39,8 @@ pub struct NodeReport {
     pub retention_removed_bytes: u64,
     /// Number of partitions of topics above their maximum size whose oldest segment cannot be removed.
     pub retention_held_partitions: u64,
+    /// Report of the scrub; none if it is switched off.
+    pub scrub: Option<ScrubReport>,
     /// Number of log events that were dropped because the queue was full.
     pub events_dropped: u64,
 }

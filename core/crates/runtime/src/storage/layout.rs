@@ -19,12 +19,7 @@ impl Layout {
 
     /// Directory of a partition.
     pub(super) fn directory(&self, namespace: Namespace) -> PathBuf {
-        self.root.join(format!(
-            "streams/{}/topics/{}/partitions/{}",
-            namespace.stream(),
-            namespace.topic(),
-            namespace.partition()
-        ))
+        self.root.join(partition_directory(namespace))
     }
 
     /// Removal of a partition's directory.
@@ -41,6 +36,12 @@ impl Layout {
         let path = directory.join(file.to_string());
         (directory, path)
     }
+}
+
+/// Path of a partition's directory in the data directory.
+pub(crate) fn partition_directory(namespace: Namespace) -> PathBuf {
+    let (stream, topic, partition) = (namespace.stream(), namespace.topic(), namespace.partition());
+    format!("streams/{stream}/topics/{topic}/partitions/{partition}").into()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from headrace.cli import output
-from headrace.cli.diagnosis import machine, server
+from headrace.cli.diagnosis import machine, partition_files, server
 from headrace.cli.documents import CheckDocument
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
@@ -24,7 +24,7 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
     type=click.Path(path_type=Path),
     default=Path("local_data"),
     show_default=True,
-    help="Data directory whose disk is checked; it need not exist.",
+    help="Data directory whose disk and files are checked; it need not exist.",
 )
 @click.option("--no-server", is_flag=True, help="Check this machine alone, before there is a server.")
 @with_target
@@ -34,7 +34,7 @@ def app(target: Target, form: Form, data: Path, no_server: bool) -> None:
 
     Each line is ok, warn or fail, with what to do. The exit status is 1 if a check failed.
     """
-    found = [*machine.checks(data), *(() if no_server else server.checks(target))]
+    found = [*machine.checks(data), *partition_files.checks(data), *(() if no_server else server.checks(target))]
     output.show(form, found, lambda: _print(found))
     if any(check["verdict"] == "fail" for check in found):
         raise click.exceptions.Exit(1)
