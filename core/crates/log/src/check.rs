@@ -1,11 +1,14 @@
 //! Offline checks of a partition's files, for `headrace fsck`: every byte that has a checksum is compared with it.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use headrace_model::{Namespace, Offset};
 
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
+pub use crate::manifest::MANIFEST_BYTES_MAX;
 use crate::manifest::{Generation, Listed, Manifest, Owner, REPAIRED};
+use crate::recovery::identity::{Relation, relation};
 use crate::recovery::scan::{Progress, Scan};
 
 /// Contents of a manifest.
@@ -56,6 +59,27 @@ pub fn read_manifest(bytes: &[u8]) -> Option<ManifestReport> {
             .segments
             .map(|segments| segments.iter().map(report).collect()),
     })
+}
+
+/// Explain whose a directory is, if it is not that of this partition: by its manifest, or by the copy if that is this
+/// partition's. Directories without an intact manifest count as this partition's, and so do those of earlier ones.
+pub fn other_owner(
+    manifests: [Option<&[u8]>; 2],
+    (namespace, catalog): (Namespace, u128),
+    incarnation: u64,
+) -> Option<String> {
+    let own = Owner { catalog, namespace };
+    let relations = manifests.map(|bytes| {
+        let manifest = Manifest::decode(bytes?)?;
+        Some(relation(&manifest, own, incarnation))
+    });
+    if matches!(relations, [_, Some(Relation::Own)]) {
+        return None;
+    }
+    match relations.into_iter().flatten().next() {
+        Some(Relation::Foreign(reason)) => Some(reason),
+        Some(Relation::Own | Relation::Earlier) | None => None,
+    }
 }
 
 /// Encode a manifest for logs whose manifest is lost: they belong to this partition, in the incarnation that the catalog

@@ -19,7 +19,7 @@ use headrace_model::{Namespace, Offset, PartitionId, StreamId, TopicId};
 use headrace_wire::hash::xxh3_64;
 
 /// Maximum size of a manifest: one line with up to 64 bytes for each segment.
-pub(crate) const MANIFEST_BYTES_MAX: u64 = 2 << 20;
+pub const MANIFEST_BYTES_MAX: u64 = 2 << 20;
 /// Maximum number of segments that are listed. With more segments the manifest has no list, because each new segment
 /// would rewrite all numbers.
 pub(crate) const SEGMENTS_LISTED_MAX: usize = 16 * 1024;

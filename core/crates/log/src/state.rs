@@ -33,6 +33,16 @@ impl Log {
             && (self.failure.is_some() || self.tail.queued_bytes() == 0)
     }
 
+    /// Number of files that were set aside: bytes cut from segments, and foreign logs.
+    pub fn set_aside_count(&self) -> usize {
+        self.set_aside_files.len()
+    }
+
+    /// Return whether the directory is another partition's, so that the log is out of service.
+    pub const fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
     /// Reason why the log is read-only or out of service.
     pub fn failure(&self) -> Option<&Arc<Failure>> {
         self.failure.as_ref()

@@ -277,6 +277,11 @@ impl Partition {
         self.log.failure().map(|failure| &**failure)
     }
 
+    /// Return whether the directory is another partition's.
+    pub const fn is_foreign(&self) -> bool {
+        self.log.is_foreign()
+    }
+
     /// Return whether the partition is open: its files are loaded and requests are handled at once.
     pub fn is_open(&self) -> bool {
         self.waiting.is_none() && self.log.is_open()

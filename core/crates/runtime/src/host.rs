@@ -1,6 +1,7 @@
 //! The event loop of one shard thread: completions in, effects out.
 
 mod connecting;
+mod removing;
 mod reporting;
 
 use std::{
@@ -19,7 +20,7 @@ use crate::{
     bridge::ControlBridge,
     clock::Clock,
     connector::Connector,
-    driver::{Completion, Driver, Operation, Outcome, TaskOutput},
+    driver::{Completion, Driver, Operation, Outcome},
     events::Events,
     listener::Listener,
     mailbox::{Receiver, Sender},
@@ -265,17 +266,10 @@ impl Host {
                     );
                 }
                 Effect::ReleaseFiles { namespace } => self.storage.release(namespace),
-                Effect::RemoveDirectory { namespace } => {
-                    let removal = self.storage.removal(namespace);
-                    let token = Token::RemoveDirectory(namespace.packed()).encode();
-                    self.driver.submit(
-                        token,
-                        Operation::Task(Box::new(move || {
-                            removal.run()?;
-                            Ok(TaskOutput::nothing())
-                        })),
-                    );
-                }
+                Effect::RemoveDirectory {
+                    namespace,
+                    incarnation,
+                } => self.remove_directory(namespace, incarnation),
                 Effect::Mail { to, mail } => self.send_mail(to, mail),
                 Effect::Connect { link, address } => self.connect(link, address),
                 Effect::Report { message } => self.events.push(Level::Error, message),
@@ -332,21 +326,6 @@ impl Host {
                 );
             }
         }
-    }
-
-    fn directory_removed(&mut self, packed: u64, outcome: &Outcome) {
-        let Some(namespace) = Namespace::from_packed(packed) else {
-            return;
-        };
-        if let Outcome::Task(Err(error)) = outcome {
-            let message = format!(
-                "the directory of deleted partition {namespace} cannot be removed: {error}"
-            );
-            self.events.push(Level::Warning, message);
-        }
-        self.state
-            .inputs
-            .push_back(Input::DirectoryRemoved { namespace });
     }
 
     fn close(&mut self, connection: ConnectionKey) {

@@ -40,7 +40,7 @@ use crate::{
     open_files::Division,
     scrub::Scrub,
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
-    storage::{Storage, create_durably, finish_removals},
+    storage::{Storage, create_durably, finish_removals, set_aside_directories},
 };
 
 /// Maximum number of messages that wait for one shard.
@@ -333,6 +333,7 @@ impl Node {
                 selection: selection.clone(),
                 workers: workers.clone(),
                 storage: Storage::new(&self.config.data_path, self.memory.pool().clone())
+                    .with_catalog(*lock(&self.catalog_identity))
                     .with_handles_max(open_files.handles),
                 cpu: cpus[usize::from(index)],
             };
@@ -526,6 +527,7 @@ impl Node {
                     .filter_map(|handle| handle.gauges.meter()),
                 &self.clients,
             ),
+            set_aside_directories: set_aside_directories(&self.config.data_path),
             scrub: running.scrub.as_ref().map(Scrub::report),
             events_dropped: self.events.dropped(),
         }

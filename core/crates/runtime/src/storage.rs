@@ -45,7 +45,8 @@ use crate::{
 
 pub use directory::{create_durably, replace_file};
 pub(crate) use layout::partition_directory;
-pub use removal::{Removal, finish_removals};
+pub(crate) use removal::set_aside_directories;
+pub use removal::{Removal, Removed, finish_removals};
 
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;
@@ -53,6 +54,7 @@ const TOKEN_BIT: u64 = 1 << 63;
 /// Executor of one shard's storage operations.
 pub struct Storage {
     layout: Layout,
+    catalog: u128,
     pool: BufferPool,
     files: Files,
     /// Files to open as soon as there are handles for them.
@@ -119,6 +121,7 @@ impl Storage {
     pub fn new(data_path: &Path, pool: BufferPool) -> Self {
         Self {
             layout: Layout::new(data_path.to_owned()),
+            catalog: 0,
             pool,
             files: Files::new(HANDLES_MAX),
             to_open: VecDeque::new(),
@@ -131,6 +134,12 @@ impl Storage {
             reads_from_cache: true,
             counters: StorageCounters::default(),
         }
+    }
+
+    /// Set the identity of the catalog that has the partitions: directories of another one are not removed.
+    #[must_use]
+    pub fn with_catalog(self, catalog: u128) -> Self {
+        Self { catalog, ..self }
     }
 
     /// Set the maximum number of open files. Operations on others wait until one is idle.
@@ -157,9 +166,14 @@ impl Storage {
         token & TOKEN_BIT != 0
     }
 
-    /// Return the removal of a partition's directory (LOG-13), which may run on another thread.
-    pub fn removal(&self, namespace: Namespace) -> Removal {
-        self.layout.removal(namespace)
+    /// Return the removal of a deleted partition's directory (LOG-13), which may run on another thread.
+    pub fn removal(&self, namespace: Namespace, incarnation: u64) -> (Removal, Removed) {
+        let removed = Removed {
+            namespace,
+            catalog: self.catalog,
+            incarnation,
+        };
+        (self.layout.removal(namespace), removed)
     }
 
     /// Execute an operation, or begin to. `answers` is called exactly once for it: before this returns, or in a later

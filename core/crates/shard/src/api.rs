@@ -213,10 +213,12 @@ pub enum Effect {
         /// Closed partition.
         namespace: Namespace,
     },
-    /// Remove the directory of a deleted partition; answered by [`Input::DirectoryRemoved`].
+    /// Remove the directory of a deleted partition, unless it is another's; answered by [`Input::DirectoryRemoved`].
     RemoveDirectory {
         /// Deleted partition.
         namespace: Namespace,
+        /// Incarnation that was deleted.
+        incarnation: u64,
     },
     /// Deliver mail to another shard, in order.
     Mail {

@@ -48,6 +48,7 @@ use crate::{
     hosting::{damage::DamageReports, members::Members},
     meter::Meter,
     owner::Owner,
+    progress::Troubles,
 };
 
 /// Maximum number of requests that wait for a partition that is being removed and created anew.
@@ -151,6 +152,11 @@ impl Partitions {
     /// Number of staged batches, and the bytes of their files.
     pub(crate) fn staged(&self) -> (usize, u64) {
         self.agenda.staged()
+    }
+
+    /// Count the partitions that need an operator.
+    pub(crate) const fn troubles(&self) -> Troubles {
+        self.agenda.troubles()
     }
 
     /// Number of partitions on this shard, and of those that still recover.

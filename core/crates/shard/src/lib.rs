@@ -34,7 +34,7 @@ pub use headrace_link::{
 pub use hosting::panic_message;
 pub use memory::Memory;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
-pub use progress::Progress;
+pub use progress::{Progress, Troubles};
 pub use routing::links::LinksConfig;
 pub use sessions::arrival::{Arrival, Framing};
 pub use sessions::proxy;

@@ -27,6 +27,14 @@ _COUNTERS: Final = {
     "missing_stages": "Missing stages of committed transactions, whose messages are lost.",
     "traces_dropped": "Trace records dropped because they were not collected in time.",
 }
+_GAUGES: Final = {
+    "failed_partitions": "Partitions that are read-only or out of service after a failure.",
+    "failing_files": "Other partitions with a file beside the log that cannot be written or read.",
+    "foreign_partitions": "Failed partitions that are out of service because their directory is another's.",
+    "set_aside_files": "Files in directories of partitions that were set aside: cut ends, logs, stages.",
+    "set_aside_directories": "Directories in streams/set-aside, which no partition owns.",
+}
+"""Meanings of the gauges whose names do not say enough."""
 _LISTENER_COUNTERS: Final = {
     "accepted": "Peers that connected to the encrypted listener; for `links`, nodes that were connected to.",
     "handshakes": "Handshakes that were completed.",
@@ -70,13 +78,15 @@ def _driver(statistics: Mapping[str, Any]) -> Iterator[Metric]:
 def _gauges(statistics: Mapping[str, Any]) -> Iterator[Metric]:
     for name, value in statistics.items():
         if isinstance(value, int | float):
-            yield GaugeMetricFamily(f"headrace_node_{name}", f"{name} of the node.", value=value)
+            meaning = _GAUGES.get(name, f"{name} of the node.")
+            yield GaugeMetricFamily(f"headrace_node_{name}", meaning, value=value)
     by_shard: dict[str, GaugeMetricFamily] = {}
     for shard, counters in enumerate(statistics.get("shards", [])):
         for name, value in counters.items():
             if isinstance(value, int | float) and name != "shard":
+                meaning = _GAUGES.get(name, f"{name} by shard.")
                 family = by_shard.setdefault(
-                    name, GaugeMetricFamily(f"headrace_shard_{name}", f"{name} by shard.", labels=["shard"])
+                    name, GaugeMetricFamily(f"headrace_shard_{name}", meaning, labels=["shard"])
                 )
                 family.add_metric([str(shard)], value)
     yield from by_shard.values()

@@ -45,7 +45,7 @@ _MEANINGS: Final = {
     "placed_partitions": "Partitions that the catalog places on this node.",
     "open_partitions": "Partitions that the shards hold, open or recovering.",
     "recovering_partitions": "Partitions that are recovering.",
-    "failed_partitions": "Partitions that closed after a failure.",
+    "failed_partitions": "Partitions that have failed, or have a file that cannot be written.",
     "waiting_notices": "Group partitions that may move, and are not yet reported to the metadata service.",
     "waiting_publications": "Partitions with appended commits that are not yet reported to the metadata service.",
     "horizon_seconds": "Time, since the Unix epoch, up to which the shards know every commit.",

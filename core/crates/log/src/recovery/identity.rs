@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use crate::error::Notice;
 use crate::log::{Log, Pending};
-use crate::manifest::{Listed, MANIFEST_BYTES_MAX, Manifest};
+use crate::manifest::{Listed, MANIFEST_BYTES_MAX, Manifest, Owner};
 use crate::record::ManifestFile;
 use crate::recovery::recover::{Outcome, Step};
 use crate::storage::{
@@ -26,6 +26,41 @@ pub(crate) enum Relation {
     Earlier,
     /// The directory is another partition's, for this reason.
     Foreign(String),
+}
+
+/// Compare a manifest with the partition at whose place it is, and with the incarnation that the catalog has.
+pub(crate) fn relation(manifest: &Manifest, own: Owner, catalog_incarnation: u64) -> Relation {
+    let namespace = manifest
+        .owner
+        .map_or(own.namespace, |owner| owner.namespace);
+    let catalog = manifest.owner.map_or(0, |owner| owner.catalog);
+    let incarnation = manifest.generation.incarnation;
+    if catalog != own.catalog && catalog != 0 && own.catalog != 0 {
+        return Relation::Foreign(format!(
+            "the directory belongs to partition {namespace} of another catalog ({catalog:032x}, this one is \
+             {:032x}): move it to the data directory that it comes from",
+            own.catalog
+        ));
+    }
+    if namespace != own.namespace {
+        return Relation::Foreign(format!(
+            "the directory belongs to partition {namespace}: move it to its place, or purge the topic, which moves \
+             it to streams/set-aside"
+        ));
+    }
+    if manifest.is_repaired() {
+        return Relation::Own;
+    }
+    if incarnation > catalog_incarnation {
+        return Relation::Foreign(format!(
+            "the directory belongs to a later partition with this number (incarnation {incarnation}, the catalog \
+             has {catalog_incarnation}): the catalog is older than the directory"
+        ));
+    }
+    if incarnation < catalog_incarnation {
+        return Relation::Earlier;
+    }
+    Relation::Own
 }
 
 impl Log {
@@ -149,39 +184,7 @@ impl Log {
     }
 
     fn relation_of(&self, manifest: &Manifest) -> Relation {
-        let own = self.owner();
-        let namespace = manifest
-            .owner
-            .map_or(own.namespace, |owner| owner.namespace);
-        let catalog = manifest.owner.map_or(0, |owner| owner.catalog);
-        let incarnation = manifest.generation.incarnation;
-        if catalog != own.catalog && catalog != 0 && own.catalog != 0 {
-            return Relation::Foreign(format!(
-                "the directory belongs to partition {namespace} of another catalog ({catalog:032x}, this one is \
-                 {:032x}): move it to the data directory that it comes from",
-                own.catalog
-            ));
-        }
-        if namespace != own.namespace {
-            return Relation::Foreign(format!(
-                "the directory belongs to partition {namespace}: move it to its place, or purge the topic, which moves \
-                 it to streams/set-aside"
-            ));
-        }
-        if manifest.is_repaired() {
-            return Relation::Own;
-        }
-        if incarnation > self.generation.incarnation {
-            return Relation::Foreign(format!(
-                "the directory belongs to a later partition with this number (incarnation {incarnation}, the catalog \
-                 has {}): the catalog is older than the directory",
-                self.generation.incarnation
-            ));
-        }
-        if incarnation < self.generation.incarnation {
-            return Relation::Earlier;
-        }
-        Relation::Own
+        relation(manifest, self.owner(), self.generation.incarnation)
     }
 
     /// Go on with the files of this partition.

@@ -242,6 +242,11 @@ impl Partition {
         self.stages.count()
     }
 
+    /// Number of files that were set aside: bytes cut from the log, foreign logs and damaged stages.
+    pub fn set_aside_count(&self) -> usize {
+        self.log.set_aside_count() + self.stages.set_aside.len()
+    }
+
     /// Total size of the stage files in bytes.
     pub fn staged_bytes(&self) -> u64 {
         self.stages.bytes()

@@ -18,6 +18,10 @@ pub(crate) struct ShardGauges {
     connections: AtomicUsize,
     stages: AtomicUsize,
     staged_bytes: AtomicU64,
+    failed_partitions: AtomicUsize,
+    failing_files: AtomicUsize,
+    foreign_partitions: AtomicUsize,
+    set_aside_files: AtomicUsize,
     enters: AtomicU64,
     operations: AtomicU64,
     inline_sends: AtomicU64,
@@ -40,6 +44,14 @@ pub struct ShardReport {
     pub stages: usize,
     /// Size of the staged batches' files.
     pub staged_bytes: u64,
+    /// Number of partitions that are read-only or out of service after a failure.
+    pub failed_partitions: usize,
+    /// Number of other partitions with a file beside the log that cannot be written or read at present.
+    pub failing_files: usize,
+    /// Number of partitions that are out of service because their directory is another's.
+    pub foreign_partitions: usize,
+    /// Number of files that were set aside in the directories of partitions, and are never read.
+    pub set_aside_files: usize,
     /// System calls that submit or wait.
     pub driver_enters: u64,
     /// Operations submitted to the driver.
@@ -82,6 +94,17 @@ impl ShardGauges {
         self.stages.store(progress.stages, Ordering::Relaxed);
         self.staged_bytes
             .store(progress.staged_bytes, Ordering::Relaxed);
+        for (gauge, count) in [
+            (
+                &self.failed_partitions,
+                progress.troubles.failed + progress.troubles.foreign,
+            ),
+            (&self.failing_files, progress.troubles.failing_files),
+            (&self.foreign_partitions, progress.troubles.foreign),
+            (&self.set_aside_files, progress.troubles.set_aside_files),
+        ] {
+            gauge.store(count, Ordering::Relaxed);
+        }
         self.enters.store(driver.enters, Ordering::Relaxed);
         self.operations.store(driver.operations, Ordering::Relaxed);
         self.inline_sends
@@ -119,6 +142,10 @@ impl ShardGauges {
             connections: self.connections.load(Ordering::Relaxed),
             stages: self.stages.load(Ordering::Relaxed),
             staged_bytes: self.staged_bytes.load(Ordering::Relaxed),
+            failed_partitions: self.failed_partitions.load(Ordering::Relaxed),
+            failing_files: self.failing_files.load(Ordering::Relaxed),
+            foreign_partitions: self.foreign_partitions.load(Ordering::Relaxed),
+            set_aside_files: self.set_aside_files.load(Ordering::Relaxed),
             driver_enters: self.enters.load(Ordering::Relaxed),
             driver_operations: self.operations.load(Ordering::Relaxed),
             driver_inline_sends: self.inline_sends.load(Ordering::Relaxed),

@@ -39,6 +39,8 @@ pub struct NodeReport {
     pub retention_removed_bytes: u64,
     /// Number of partitions of topics above their maximum size whose oldest segment cannot be removed.
     pub retention_held_partitions: u64,
+    /// Number of directories in `streams/set-aside`, which no partition owns.
+    pub set_aside_directories: usize,
     /// Report of the scrub; none if it is switched off.
     pub scrub: Option<ScrubReport>,
     /// Number of log events that were dropped because the queue was full.

@@ -5,12 +5,17 @@
 //! (LOG-14). What was renamed and is still there is removed after the next start.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
     thread,
 };
 
-use headrace_model::Level;
+use headrace_log::{
+    check::{MANIFEST_BYTES_MAX, other_owner},
+    storage::FileName,
+};
+use headrace_model::{Level, Namespace};
 
 use super::directory::{create_durably, sync};
 use crate::events::Events;
@@ -19,7 +24,18 @@ use crate::events::Events;
 const REMOVED: &str = "streams/removed";
 
 /// Directory of what no partition owns, among those of the streams. It is never removed.
-pub const SET_ASIDE: &str = "streams/set-aside";
+const SET_ASIDE: &str = "streams/set-aside";
+
+/// Partition whose directory is removed.
+#[derive(Debug, Clone, Copy)]
+pub struct Removed {
+    /// Number of the partition.
+    pub namespace: Namespace,
+    /// Identity of its catalog, 0 if unknown.
+    pub catalog: u128,
+    /// Incarnation that was deleted.
+    pub incarnation: u64,
+}
 
 /// Directory of a partition that is to leave its place.
 pub struct Removal {
@@ -39,12 +55,41 @@ impl Removal {
         }
     }
 
-    /// Remove the directory with its contents, and the parent directories that become empty, up to the stream's.
-    pub fn run(&self) -> io::Result<()> {
+    /// Remove the directory with its contents, and the parent directories that become empty, up to the stream's. A
+    /// directory that is not the deleted partition's is set aside instead: returns where it is, and whose.
+    pub fn run(&self, removed: Removed) -> io::Result<Option<(PathBuf, String)>> {
+        if let Some(owner) = self.other_owner(removed)? {
+            let moved = self.move_to(SET_ASIDE)?;
+            self.remove_empty_parents()?;
+            return Ok(moved.map(|moved| (moved, owner)));
+        }
         if let Some(moved) = self.move_to(REMOVED)? {
             remove_all(&moved)?;
         }
-        self.remove_empty_parents()
+        self.remove_empty_parents()?;
+        Ok(None)
+    }
+
+    fn other_owner(&self, removed: Removed) -> io::Result<Option<String>> {
+        let files = [FileName::Manifest, FileName::ManifestCopy];
+        let mut manifests = [None, None];
+        for (manifest, file) in manifests.iter_mut().zip(files) {
+            *manifest = match File::open(self.directory.join(file.to_string())) {
+                Ok(file) => {
+                    let mut contents = Vec::new();
+                    file.take(MANIFEST_BYTES_MAX).read_to_end(&mut contents)?;
+                    Some(contents)
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+        }
+        let [manifest, copy] = &manifests;
+        Ok(other_owner(
+            [manifest.as_deref(), copy.as_deref()],
+            (removed.namespace, removed.catalog),
+            removed.incarnation,
+        ))
     }
 
     /// Keep the directory with its contents in another place, and create an empty one.
@@ -94,6 +139,11 @@ fn sync_unless_removed(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
+}
+
+/// Number of directories that were set aside; 0 if they cannot be listed.
+pub(crate) fn set_aside_directories(data: &Path) -> usize {
+    fs::read_dir(data.join(SET_ASIDE)).map_or(0, Iterator::count)
 }
 
 /// Return the directories whose removal an earlier process has not finished.
@@ -147,11 +197,23 @@ fn remove_all(directory: &Path) -> io::Result<()> {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use headrace_log::check::rebuilt_manifest;
+    use headrace_model::{PartitionId, StreamId, TopicId};
+
     use super::{super::directory::prepare, *};
 
     fn removal(data: &Path, partition: u32) -> Removal {
         let directory = data.join(format!("streams/1/topics/2/partitions/{partition}"));
         Removal::new(data, directory, format!("1-2-{partition}"))
+    }
+
+    fn deleted(partition: u32) -> Removed {
+        let partition = PartitionId(partition);
+        Removed {
+            namespace: Namespace::new(StreamId(1), TopicId(2), partition).unwrap(),
+            catalog: 0xc0,
+            incarnation: 7,
+        }
     }
 
     fn written(removal: &Removal) {
@@ -165,10 +227,10 @@ mod tests {
         let [third, fourth] = [3, 4].map(|partition| removal(root.path(), partition));
         written(&third);
         prepare(&fourth.directory).unwrap();
-        third.run().unwrap();
-        third.run().unwrap();
+        third.run(deleted(3)).unwrap();
+        third.run(deleted(3)).unwrap();
         assert!(fourth.directory.exists() && !third.directory.exists());
-        fourth.run().unwrap();
+        fourth.run(deleted(4)).unwrap();
         assert!(!root.path().join("streams/1").exists());
         assert!(unfinished(root.path()).unwrap().is_empty());
     }
@@ -195,7 +257,7 @@ mod tests {
         assert_eq!(found, moved);
         // The next partition with this number is removed while those before it are still there.
         written(&removal);
-        removal.run().unwrap();
+        removal.run(deleted(3)).unwrap();
         let events = Events::default();
         finish_removals(root.path(), &events).unwrap();
         assert_eq!(events.take().len(), 1);
@@ -220,6 +282,43 @@ mod tests {
         }
     }
 
+    /// LOG-21: a directory that another partition or catalog owns is kept when the partition at its place is deleted.
+    #[test]
+    fn what_is_anothers_is_not_removed() {
+        let of = |namespace: Namespace, catalog| rebuilt_manifest(namespace, catalog, &[]);
+        let (own, other) = (deleted(3).namespace, deleted(4).namespace);
+        let damaged = b"{}".to_vec();
+        for (manifest, copy, is_kept) in [
+            (Some(of(own, 0xc0)), None, false),
+            (Some(of(own, 0)), None, false),
+            (Some(of(other, 0xc0)), None, true),
+            (Some(of(own, 0xc1)), Some(of(own, 0xc1)), true),
+            (Some(of(other, 0xc0)), Some(of(own, 0xc0)), false),
+            (Some(damaged.clone()), Some(of(other, 0xc0)), true),
+            (Some(damaged.clone()), None, false),
+            (None, None, false),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let removal = removal(root.path(), 3);
+            written(&removal);
+            for (name, contents) in [
+                ("partition.json", &manifest),
+                ("partition.copy.json", &copy),
+            ] {
+                if let Some(contents) = contents {
+                    fs::write(removal.directory.join(name), contents).unwrap();
+                }
+            }
+            let kept = removal.run(deleted(3)).unwrap();
+            assert!(!root.path().join("streams/1").exists());
+            assert_eq!(kept.is_some(), is_kept, "{manifest:?} {copy:?}");
+            if let Some((kept, _)) = kept {
+                assert!(kept.join("00000000000000000000.log").exists());
+            }
+            assert!(unfinished(root.path()).unwrap().is_empty());
+        }
+    }
+
     #[test]
     fn one_shard_may_make_what_another_removes() {
         let root = tempfile::tempdir().unwrap();
@@ -230,7 +329,7 @@ mod tests {
                     for _ in 0..50 {
                         prepare(&removal.directory).unwrap();
                         assert!(removal.directory.exists());
-                        removal.run().unwrap();
+                        removal.run(deleted(partition)).unwrap();
                     }
                 });
             }

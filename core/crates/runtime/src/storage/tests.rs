@@ -532,7 +532,8 @@ fn removes_a_deleted_partition(choice: DriverChoice) {
     }
     for id in [1, 1, 2] {
         disk.storage.release(partition(id));
-        disk.storage.removal(partition(id)).run().unwrap();
+        let (removal, removed) = disk.storage.removal(partition(id), 1);
+        assert_eq!(removal.run(removed).unwrap(), None);
     }
     assert_eq!(disk.storage.open_files(), 0);
     let left = fs::read_dir(disk.root.path().join("streams")).unwrap();

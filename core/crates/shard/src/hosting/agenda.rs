@@ -12,13 +12,42 @@ use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Partition;
 
 use super::{HostedPartition, HostingState, Partitions};
+use crate::progress::Troubles;
+
+/// Need for an operator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Trouble {
+    #[default]
+    None,
+    /// A file beside the log cannot be written or read at present.
+    FailingFile,
+    /// The partition is read-only or out of service.
+    Failed,
+    /// The partition is out of service because its directory is another's.
+    Foreign,
+}
+
+impl Trouble {
+    fn of(state: &HostingState) -> Self {
+        match state {
+            HostingState::Open(partition) if partition.is_foreign() => Self::Foreign,
+            HostingState::Open(partition) if partition.failure().is_some() => Self::Failed,
+            HostingState::Open(partition) if partition.failing_file().is_some() => {
+                Self::FailingFile
+            }
+            HostingState::Broken(_) => Self::Failed,
+            _ => Self::None,
+        }
+    }
+}
 
 /// State of one partition as it is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     is_elsewhere: bool,
     is_recovering: bool,
-    is_failing: bool,
+    trouble: Trouble,
+    set_aside_files: usize,
     stages: usize,
     staged_bytes: u64,
 }
@@ -28,17 +57,11 @@ impl Counted {
         let partition = state.partition();
         let is_recovering =
             |partition: &Partition| !partition.is_open() && partition.failure().is_none();
-        let is_failing = |partition: &Partition| {
-            partition.failure().is_some() || partition.failing_file().is_some()
-        };
         Self {
             is_elsewhere: matches!(state, HostingState::Elsewhere),
             is_recovering: matches!(state, HostingState::Open(partition) if is_recovering(partition)),
-            is_failing: match state {
-                HostingState::Open(partition) => is_failing(partition),
-                HostingState::Broken(_) => true,
-                _ => false,
-            },
+            trouble: Trouble::of(state),
+            set_aside_files: partition.map_or(0, Partition::set_aside_count),
             stages: partition.map_or(0, Partition::stages_count),
             staged_bytes: partition.map_or(0, Partition::staged_bytes),
         }
@@ -56,6 +79,7 @@ pub(super) struct Agenda {
     pub(super) with_stages: BTreeSet<Namespace>,
     elsewhere: usize,
     recovering: usize,
+    troubles: Troubles,
     stages: usize,
     staged_bytes: u64,
 }
@@ -69,6 +93,11 @@ impl Agenda {
     /// Number of staged batches, and the bytes of their files.
     pub(super) const fn staged(&self) -> (usize, u64) {
         (self.stages, self.staged_bytes)
+    }
+
+    /// Count the partitions that need an operator.
+    pub(super) const fn troubles(&self) -> Troubles {
+        self.troubles
     }
 
     /// Note the state and the deadline of a partition.
@@ -97,11 +126,21 @@ impl Agenda {
         self.elsewhere += usize::from(now.is_elsewhere);
         self.recovering -= usize::from(before.is_recovering);
         self.recovering += usize::from(now.is_recovering);
+        for (trouble, count) in [
+            (Trouble::FailingFile, &mut self.troubles.failing_files),
+            (Trouble::Failed, &mut self.troubles.failed),
+            (Trouble::Foreign, &mut self.troubles.foreign),
+        ] {
+            *count -= usize::from(before.trouble == trouble);
+            *count += usize::from(now.trouble == trouble);
+        }
+        self.troubles.set_aside_files -= before.set_aside_files;
+        self.troubles.set_aside_files += now.set_aside_files;
         self.stages -= before.stages;
         self.stages += now.stages;
         self.staged_bytes -= before.staged_bytes;
         self.staged_bytes += now.staged_bytes;
-        note(&mut self.failing, namespace, now.is_failing);
+        note(&mut self.failing, namespace, now.trouble != Trouble::None);
         note(&mut self.with_stages, namespace, now.stages > 0);
         *before = now;
     }

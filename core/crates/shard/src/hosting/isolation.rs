@@ -15,7 +15,7 @@ use headrace_log::Failure;
 use headrace_model::{Namespace, PartitionStatistics};
 use headrace_partition::{Outbox, Partition, PartitionError};
 
-use super::{HostingState, Partitions, steps::Steps};
+use super::{HostingState, Partitions, lives::remove_directory, steps::Steps};
 use crate::api::Effect;
 
 /// Remains of a partition whose step panicked.
@@ -164,7 +164,7 @@ impl Partitions {
             Next::Nothing => {}
             Next::Removal => {
                 hosted.state = HostingState::Removing;
-                effects.push(Effect::RemoveDirectory { namespace });
+                effects.push(remove_directory(namespace, hosted.incarnation));
             }
             Next::Departure => hosted.state = HostingState::Elsewhere,
         }

@@ -350,7 +350,7 @@ impl Partitions {
                 ..broken
             }),
             HostingState::Elsewhere => {
-                effects.push(Effect::RemoveDirectory { namespace });
+                effects.push(remove_directory(namespace, hosted.incarnation));
                 HostingState::Removing
             }
             under_way => {
@@ -424,7 +424,7 @@ impl Partitions {
             HostingState::Retiring(partition) if partition.is_closed() => {
                 hosted.state = HostingState::Removing;
                 effects.push(Effect::ReleaseFiles { namespace });
-                effects.push(Effect::RemoveDirectory { namespace });
+                effects.push(remove_directory(namespace, hosted.incarnation));
             }
             HostingState::Leaving(partition) if partition.is_closed() => {
                 hosted.state = HostingState::Elsewhere;
@@ -461,6 +461,14 @@ impl Partitions {
             life => life.partition().is_none_or(Partition::is_closed),
         };
         self.hosted.values().all(is_closed)
+    }
+}
+
+/// Return the effect that removes the directory of a deleted partition.
+pub(super) const fn remove_directory(namespace: Namespace, incarnation: u64) -> Effect {
+    Effect::RemoveDirectory {
+        namespace,
+        incarnation,
     }
 }
 

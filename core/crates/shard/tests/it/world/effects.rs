@@ -111,7 +111,7 @@ impl World {
                         self.store();
                     }
                 }
-                Effect::RemoveDirectory { namespace } => {
+                Effect::RemoveDirectory { namespace, .. } => {
                     self.files.remove_directory(namespace);
                     let inputs = &mut self.processes[process].inputs[shard];
                     inputs.push_back(Input::DirectoryRemoved { namespace });
