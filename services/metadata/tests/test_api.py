@@ -106,6 +106,27 @@ async def test_a_command_is_committed_and_read_back():
             assert not (await it.stub.Read(ReadRequest(stream=query))).HasField("result")
 
 
+async def test_a_catalog_has_an_identity_from_its_first_user_on():
+    """Two clusters of one name have different identities, and nothing that is done later changes one."""
+    found = []
+    for commands_before in range(2):
+        async with served() as it:
+            for number in range(commands_before):
+                await it.propose(create_stream(f"before-{number}"))
+
+            async def identity(it=it):
+                return (await it.stub.Read(ReadRequest(version=VersionQuery()))).catalog_identity
+
+            assert not await identity()
+            await it.propose(create_user("root"))
+            found.append(await identity())
+            await it.propose(create_user("other"))
+            await it.propose(create_stream("s"))
+            assert await identity() == found[-1]
+    assert [len(identity) for identity in found] == [32, 32]
+    assert found[0] != found[1]
+
+
 async def test_credentials_are_read_for_logins_elsewhere():
     async with served() as it:
         await it.propose(create_user("alice"))

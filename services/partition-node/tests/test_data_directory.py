@@ -19,14 +19,14 @@ def open_directory(path, node="node-1", cluster="tests"):
 def test_it_is_made_and_found_again(tmp_path):
     with open_directory(tmp_path / "data") as directory:
         assert not directory.was_registered
-        directory.claim("abc")
+        directory.claim("abc", "c0")
         directory.registering(17)
         assert directory.is_of(17)
         assert not directory.was_registered
         directory.registered()
     with open_directory(tmp_path / "data") as directory:
         assert directory.was_registered
-        directory.claim("abc")
+        directory.claim("abc", "c0")
         directory.registering(18)
         assert [directory.is_of(incarnation) for incarnation in (16, 17, 18)] == [False, True, True]
     info = json.loads((tmp_path / "data" / "info.json").read_text())
@@ -41,8 +41,13 @@ class Cluster:
     def __init__(self):
         self.incarnation = None
 
+    identity = "c0"
+
     async def version(self):
         return 1
+
+    async def catalog_identity(self):
+        return self.identity
 
     async def nodes(self):
         if self.incarnation is None:
@@ -117,9 +122,38 @@ def test_another_nodes_or_clusters_directory_is_refused(tmp_path, names, reason)
 
 def test_another_cluster_of_the_same_name_is_refused(tmp_path):
     with open_directory(tmp_path) as directory:
-        directory.claim("abc")
+        directory.claim("abc", "")
         with pytest.raises(ForeignDirectory, match="belongs to another cluster"):
-            directory.claim("def")
+            directory.claim("def", "")
+
+
+@pytest.mark.parametrize("is_loss_expected", [False, True])
+async def test_a_cluster_with_another_catalog_is_refused_whatever_its_name(tmp_path, is_loss_expected):
+    """The id of a cluster comes from its name: two of them with one name differ in the identity of the catalog."""
+    cluster, other = Cluster(), Cluster()
+    other.identity = "c1"
+    await run(tmp_path, cluster, 5)
+    before = (tmp_path / "info.json").read_bytes()
+    with pytest.raises(ForeignDirectory, match="belongs to another cluster with the name 'tests'"):
+        await run(tmp_path, other, 5, is_loss_expected=is_loss_expected)
+    assert (tmp_path / "info.json").read_bytes() == before
+    await run(tmp_path, cluster, 6)
+
+
+async def test_partitions_keep_the_catalog_that_they_name(tmp_path):
+    """Directories of earlier releases, and those of a cluster that had no identity yet, name the id of the cluster."""
+    unknown, known = Cluster(), Cluster()
+    unknown.identity = ""
+    new, old = tmp_path / "new", tmp_path / "old"
+    await run(new, known, 5)
+    await run(old, unknown, 5)
+    await run(old, known, 6)
+    for path, catalog in ((new, "c0"), (old, "abc")):
+        with open_directory(path) as directory:
+            assert directory.catalog == catalog
+            directory.claim("abc", "")
+            with pytest.raises(ForeignDirectory, match="belongs to another cluster"):
+                directory.claim("abc", "c1")
 
 
 @pytest.mark.parametrize(

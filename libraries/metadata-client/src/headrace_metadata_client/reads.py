@@ -94,6 +94,10 @@ class Reads:
         """Return a version of the catalog that is at least that of every earlier answer."""
         return (await self._read(ReadRequest(version=VersionQuery()))).version
 
+    async def catalog_identity(self) -> str:
+        """Return the identity of the catalog; empty if it has none yet, or the replica is of an earlier release."""
+        return (await self._read(ReadRequest(version=VersionQuery()))).catalog_identity
+
     async def statuses(self) -> list[ReplicaStatus | None]:
         """Return the status of each replica, in the order of the members; None for those that do not answer."""
         return await statuses(self._connections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from headrace_proto.catalog.v1 import (
     User,
 )
 from headrace_proto.metadata.v1 import Command, LogEntry, NodeRecord, Reply, Transaction
+from headrace_proto.well_known import ROOT_USER_ID
 
 Subscriber = Callable[[Update], None]
 Restored = Callable[[Snapshot], None]
@@ -155,6 +157,17 @@ class AppliedState:
     def fork_machine(self) -> StateMachine:
         """Return a machine in the current state that can be used in another thread."""
         return self._machine.fork()
+
+    def catalog_identity(self) -> str:
+        """Return the identity of the catalog, as 32 hexadecimal digits; empty before there is a root user.
+
+        It comes from the time at which root was created, the first thing that happens to a catalog: all replicas and
+        copies have it, nothing changes it, and another catalog has another one.
+        """
+        root = self._machine.state.accounts.find_user(ROOT_USER_ID)
+        if root is None:
+            return ""
+        return hashlib.sha256(b"headrace catalog %d" % root.created_at_micros).hexdigest()[:32]
 
     def credentials_of(self, user_id: int) -> Credentials | None:
         """Return the credentials of a user; None if the user does not exist."""

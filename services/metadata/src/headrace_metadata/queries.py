@@ -53,7 +53,7 @@ def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:  #
             if transaction is not None:
                 response.transaction.CopyFrom(transaction)
         case "version":
-            pass
+            response.catalog_identity = state.catalog_identity()
         case _:
             return None
     return response

@@ -160,7 +160,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             highest_version=highest_version.value,
             is_loss_expected=config.node.expect_loss,
         )
-        native.identify_catalog(directory.cluster_id)
+        native.identify_catalog(directory.catalog)
         begun = asyncio.Event()
         following = await outer.enter_async_context(life.essential(this.catalog.follow(begun), "catalog"))
         await life.until(begun.wait())

@@ -47,7 +47,13 @@ class Info:
     node_name: str
     cluster_name: str
     cluster_id: str = ""
-    """Cluster id; empty until the metadata service has reported it."""
+    """Cluster id, which comes from its name; empty until the metadata service has reported it."""
+    cluster_catalog: str = ""
+    """Identity of the cluster's catalog; empty until the metadata service has reported one."""
+    catalog: str = ""
+    """Catalog that the partitions name; empty: the cluster id, as in directories that were made before there was an
+    identity.
+    """
     registered: int = 0
     """Incarnation of the last registered run; 0: none."""
     registering: int = 0
@@ -72,29 +78,43 @@ class DataDirectory:
         return self._info.registered != 0
 
     @property
-    def cluster_id(self) -> str:
-        """Id of the cluster that the directory belongs to; empty if none has claimed it."""
-        return self._info.cluster_id
+    def catalog(self) -> str:
+        """Identity of the catalog that the partitions name; empty if no cluster has claimed the directory."""
+        return self._info.catalog or self._info.cluster_id
 
     def is_of(self, incarnation: int) -> bool:
         """Return whether the last run in this directory, or the one before, had this incarnation."""
         return incarnation in {self._info.registered, self._info.registering}
 
-    def claim(self, cluster_id: str) -> None:
+    def claim(self, cluster_id: str, catalog: str) -> None:
         """Assign the directory to this cluster, if it belongs to none yet.
+
+        Args:
+            cluster_id: Id of the cluster.
+            catalog: Identity of its catalog; empty if it is not known.
 
         Raises:
             ForeignDirectory: The directory belongs to another cluster.
         """
-        if self._info.cluster_id == cluster_id:
-            return
-        if self._info.cluster_id:
-            raise ForeignDirectory(
-                f"{self._path} belongs to another cluster with the name {self._info.cluster_name!r} "
-                f"(id {self._info.cluster_id}; this one has {cluster_id}). Nothing was changed. Check "
-                "cluster.metadata, or use another directory (system.path)"
-            )
-        self._write(replace(self._info, cluster_id=cluster_id))
+        info = self._info
+        for what, owner, claimant in (
+            ("id", info.cluster_id, cluster_id),
+            ("catalog", info.cluster_catalog, catalog),
+        ):
+            if owner and claimant and owner != claimant:
+                raise ForeignDirectory(
+                    f"{self._path} belongs to another cluster with the name {info.cluster_name!r} "
+                    f"({what} {owner}; this one has {claimant}). Nothing was changed. Check "
+                    "cluster.metadata, or use another directory (system.path)"
+                )
+        claimed = replace(
+            info,
+            cluster_id=cluster_id,
+            cluster_catalog=info.cluster_catalog or catalog,
+            catalog=info.catalog if info.cluster_id else catalog,
+        )
+        if claimed != info:
+            self._write(claimed)
 
     def registering(self, incarnation: int) -> None:
         """Record that a run is about to request registration."""

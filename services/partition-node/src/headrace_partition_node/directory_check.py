@@ -38,8 +38,8 @@ async def check(
         AnotherCluster: The metadata service is older than the directory's state.
         DataLost: The directory is not the one that the node had.
     """
-    cluster_id, version, node = await _known(reads, node_name)
-    await asyncio.to_thread(directory.claim, cluster_id)
+    cluster, version, node = await _known(reads, node_name)
+    await asyncio.to_thread(directory.claim, *cluster)
     if version < highest_version:
         raise AnotherCluster(
             f"the newest catalog of the metadata service has version {version}, and {directory.path} has followed one "
@@ -73,12 +73,13 @@ async def check(
         )
 
 
-async def _known(reads: Reads, node_name: str) -> tuple[str, int, NodeRecord | None]:
-    """Return the cluster id, the newest version of its catalog, and its record of this node."""
+async def _known(reads: Reads, node_name: str) -> tuple[tuple[str, str], int, NodeRecord | None]:
+    """Return the cluster id with the identity of the catalog, its newest version, and the record of this node."""
     while True:
         try:
             # Linearizable, so that a lagging replica is not mistaken for a cluster that has lost its data.
             version = await reads.version()
+            catalog = await reads.catalog_identity()
             nodes = await reads.nodes()
         except MetadataUnreachableError as error:
             _log.warning("waiting for the metadata service: %s", error)
@@ -86,5 +87,5 @@ async def _known(reads: Reads, node_name: str) -> tuple[str, int, NodeRecord | N
             node = next((record for record in nodes if record.node.name == node_name), None)
             for status in await reads.statuses():
                 if status is not None and status.cluster_id:
-                    return status.cluster_id, version, node
+                    return (status.cluster_id, catalog), version, node
         await asyncio.sleep(_PAUSE_SECONDS)

@@ -483,6 +483,7 @@ class ReadResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     VERSION_FIELD_NUMBER: _builtins.int
+    CATALOG_IDENTITY_FIELD_NUMBER: _builtins.int
     CATALOG_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
     CREDENTIALS_FIELD_NUMBER: _builtins.int
@@ -492,6 +493,10 @@ class ReadResponse(_message.Message):
     TRANSACTION_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Catalog version of the result."""
+    catalog_identity: _builtins.str
+    """Answer to a version query: identity of the catalog, 32 hexadecimal digits. It differs between clusters of one name.
+    Empty before there is a root user.
+    """
     @_builtins.property
     def catalog(self) -> _catalog_pb2.Snapshot: ...
     @_builtins.property
@@ -510,6 +515,7 @@ class ReadResponse(_message.Message):
         self,
         *,
         version: _builtins.int = ...,
+        catalog_identity: _builtins.str = ...,
         catalog: _catalog_pb2.Snapshot | None = ...,
         stream: Global___StreamRecord | None = ...,
         credentials: Global___CredentialsRecord | None = ...,
@@ -520,7 +526,7 @@ class ReadResponse(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "transaction", b"transaction"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "transaction", b"transaction", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "catalog_identity", b"catalog_identity", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "transaction", b"transaction", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement", "transaction"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
