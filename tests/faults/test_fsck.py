@@ -115,6 +115,13 @@ def exchange(victim: Victim, other: Victim) -> tuple[str, str]:
     return victim.sealed.name, "foreign"
 
 
+def exchange_and_damage(victim: Victim, other: Victim) -> tuple[str, str]:
+    """Take a log of the neighbour whose first message is damaged."""
+    exchange(victim, other)
+    flip(victim.sealed, 3)
+    return victim.sealed.name, "foreign"
+
+
 def exchange_offsets(victim: Victim, other: Victim) -> tuple[str, str]:
     """Take the stored offsets of the neighbour."""
     shutil.copyfile(other.directory / "offsets", victim.directory / "offsets")
@@ -136,7 +143,16 @@ def add_a_log(victim: Victim, other: Victim) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     "harm",
-    [lose_the_first, lose_the_last, shorten, exchange, exchange_offsets, exchange_manifest, add_a_log],
+    [
+        lose_the_first,
+        lose_the_last,
+        shorten,
+        exchange,
+        exchange_and_damage,
+        exchange_offsets,
+        exchange_manifest,
+        add_a_log,
+    ],
 )
 def test_lost_and_exchanged_files_are_named(prepared: Prepared, harm: Any) -> None:
     victim = prepared.victim(0)

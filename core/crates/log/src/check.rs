@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use headrace_model::{Namespace, Offset};
 
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
-pub use crate::manifest::MANIFEST_BYTES_MAX;
 use crate::manifest::{Generation, Listed, Manifest, Owner, REPAIRED};
+pub use crate::manifest::{KnownMessage, MANIFEST_BYTES_MAX};
 use crate::recovery::identity::{Relation, relation};
 use crate::recovery::scan::{Progress, Scan};
 
@@ -37,6 +37,8 @@ pub struct SegmentReport {
     pub size: Option<u64>,
     /// Checksum of the first message, if known.
     pub first_checksum: Option<u64>,
+    /// Last message of a sealed segment, if known.
+    pub last: Option<KnownMessage>,
 }
 
 /// Decode a manifest. None if it is damaged.
@@ -46,6 +48,7 @@ pub fn read_manifest(bytes: &[u8]) -> Option<ManifestReport> {
         base: listed.base,
         size: listed.size,
         first_checksum: listed.first_checksum,
+        last: listed.last,
     };
     Some(ManifestReport {
         owner: manifest.owner.map(|owner| (owner.namespace, owner.catalog)),

@@ -6,7 +6,7 @@
 //! file of a generation is created, and before the files of an earlier one are removed.
 //!
 //! A segment's log does not name its partition. The manifest therefore lists the segments, each with the checksum of
-//! its first message: it is replaced before a log that it does not list is created, and a log that it does not list, or
+//! its first message, and once it is sealed, with that of its last one: it is replaced before a log that it does not list is created, and a log that it does not list, or
 //! that begins with another message, is not this partition's. It is also replaced before the oldest segment is removed,
 //! so a listed segment that is missing is a loss.
 
@@ -18,7 +18,7 @@ use core::fmt::Write as _;
 use headrace_model::{Namespace, Offset, PartitionId, StreamId, TopicId};
 use headrace_wire::hash::xxh3_64;
 
-/// Maximum size of a manifest: one line with up to 64 bytes for each segment.
+/// Maximum size of a manifest: one line with up to 110 bytes for each segment.
 pub const MANIFEST_BYTES_MAX: u64 = 2 << 20;
 /// Maximum number of segments that are listed. With more segments the manifest has no list, because each new segment
 /// would rewrite all numbers.
@@ -79,6 +79,15 @@ pub(crate) struct SyncedEnd {
     pub(crate) timestamp: u64,
 }
 
+/// A message by its place and its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownMessage {
+    /// Position of the first byte.
+    pub position: u64,
+    /// Checksum, which the message begins with.
+    pub checksum: u64,
+}
+
 /// A segment in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listed {
@@ -87,6 +96,8 @@ pub(crate) struct Listed {
     pub(crate) size: Option<u64>,
     /// Checksum of the first message, if known.
     pub(crate) first_checksum: Option<u64>,
+    /// Last message of a sealed segment, if known: it identifies the log where the first one is damaged.
+    pub(crate) last: Option<KnownMessage>,
 }
 
 impl Listed {
@@ -95,6 +106,7 @@ impl Listed {
             base,
             size: None,
             first_checksum: None,
+            last: None,
         }
     }
 }
@@ -182,9 +194,14 @@ impl Manifest {
                         None => write!(text, ",null"),
                     };
                     let _ = match segment.first_checksum {
-                        Some(checksum) => write!(text, ",\"{checksum:016x}\"]"),
-                        None => write!(text, ",null]"),
+                        Some(checksum) => write!(text, ",\"{checksum:016x}\""),
+                        None => write!(text, ",null"),
                     };
+                    if let Some(last) = segment.last {
+                        let KnownMessage { position, checksum } = last;
+                        let _ = write!(text, ",{position},\"{checksum:016x}\"");
+                    }
+                    text.push(']');
                 }
                 text.push(']');
             }
@@ -333,23 +350,40 @@ fn decode_synced(numbers: &str) -> Option<SyncedEnd> {
 
 fn decode_listed(fields: &str) -> Option<Listed> {
     let (base, rest) = fields.split_once(',')?;
-    let (size, first) = rest.split_once(',')?;
+    let (size, rest) = rest.split_once(',')?;
+    let (first, last) = match rest.split_once(',') {
+        Some((first, last)) => (first, Some(last)),
+        None => (rest, None),
+    };
+    let last = match last {
+        Some(last) => {
+            let (position, checksum) = last.split_once(',')?;
+            Some(KnownMessage {
+                position: position.parse().ok()?,
+                checksum: decode_checksum(checksum)?,
+            })
+        }
+        None => None,
+    };
     let size = match size {
         NULL => None,
         size => Some(size.parse().ok()?),
     };
     let first_checksum = match first {
         NULL => None,
-        first => {
-            let digits = first.strip_prefix('"')?.strip_suffix('"')?;
-            Some(u64::from_str_radix(digits, 16).ok()?)
-        }
+        first => Some(decode_checksum(first)?),
     };
     Some(Listed {
         base: Offset(base.parse().ok()?),
         size,
         first_checksum,
+        last,
     })
+}
+
+fn decode_checksum(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix('"')?.strip_suffix('"')?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]
@@ -388,6 +422,15 @@ mod tests {
                         base: Offset(0),
                         size: Some(1000),
                         first_checksum: Some(0xc0),
+                        last: Some(KnownMessage {
+                            position: 936,
+                            checksum: 0xc9,
+                        }),
+                    },
+                    Listed {
+                        size: Some(900),
+                        first_checksum: Some(0xc1),
+                        ..Listed::new(Offset(20))
                     },
                     Listed::new(Offset(40)),
                 ]
@@ -403,7 +446,8 @@ mod tests {
         let expected = concat!(
             "{\"format\":3,\"catalog\":\"000000000000000000000000000000ab\",\"stream\":1,\"topic\":2,\"partition\":3,",
             "\"incarnation\":7,\"purge_epoch\":2,\"tags\":\"partition\",\"contents\":\"kept\",\"epoch\":5,\"first\":0,",
-            "\"synced\":[40,45,900,11],\"segments\":[[0,1000,\"00000000000000c0\"],[40,null,null]],\"checksum\":\""
+            "\"synced\":[40,45,900,11],\"segments\":[[0,1000,\"00000000000000c0\",936,\"00000000000000c9\"],[20,900,\"00000000000000c1\"],",
+            "[40,null,null]],\"checksum\":\""
         );
         assert!(text.starts_with(expected), "{text}");
         assert!(text.ends_with("\"}\n"));
@@ -442,6 +486,10 @@ mod tests {
             base: Offset(u64::MAX - index),
             size: Some(u64::MAX),
             first_checksum: Some(u64::MAX),
+            last: Some(KnownMessage {
+                position: u64::MAX,
+                checksum: u64::MAX,
+            }),
         };
         let manifest = Manifest {
             segments: Some((0..SEGMENTS_LISTED_MAX as u64).map(longest).collect()),
@@ -451,10 +499,12 @@ mod tests {
     }
 
     fn listed() -> impl Strategy<Value = Listed> {
-        any::<(u64, Option<u64>, Option<u64>)>().prop_map(|(base, size, first_checksum)| Listed {
+        let fields = any::<(u64, Option<u64>, Option<u64>, Option<(u64, u64)>)>();
+        fields.prop_map(|(base, size, first_checksum, last)| Listed {
             base: Offset(base),
             size,
             first_checksum,
+            last: last.map(|(position, checksum)| KnownMessage { position, checksum }),
         })
     }
 

@@ -208,6 +208,7 @@ impl Log {
             base: segment.base,
             size: (index < sealed).then_some(segment.size),
             first_checksum: segment.first_message.recorded(),
+            last: segment.last_message.filter(|_| index < sealed),
         };
         self.segments.iter().enumerate().map(listed).collect()
     }

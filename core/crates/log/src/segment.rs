@@ -3,6 +3,7 @@
 use headrace_model::Offset;
 
 use crate::index::Index;
+use crate::manifest::KnownMessage;
 use crate::reading::verified::Verified;
 
 /// State of a file.
@@ -71,6 +72,8 @@ pub(crate) struct Segment {
     /// True if the index file has the end of the messages, and it is still current.
     pub(crate) end_saved: bool,
     pub(crate) first_message: FirstMessage,
+    /// Last message, if known.
+    pub(crate) last_message: Option<KnownMessage>,
     /// Timestamp of the first message, if known.
     pub(crate) first_timestamp: Option<u64>,
     /// Timestamp of the last message, if known; 0 before the first message.
@@ -96,6 +99,7 @@ impl Segment {
             maintenance_in_flight: 0,
             end_saved: false,
             first_message: FirstMessage::Unknown,
+            last_message: None,
             first_timestamp: None,
             last_timestamp: Some(last_timestamp),
             index: Index::new(base, 0),

@@ -11,6 +11,7 @@ use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::error::{Notice, ReadError};
 use crate::index::push_coarse;
 use crate::log::{Log, Pending};
+use crate::manifest::KnownMessage;
 use crate::reading::read::Job;
 use crate::recovery::foreign::{Comparison, beginning, compare};
 use crate::recovery::scan::{Progress, Scan};
@@ -44,6 +45,8 @@ enum Source {
     /// The first message of the log, which identifies the log. Then the index is loaded, if it is
     /// needed: from the log, or from its file.
     FirstMessage { then: Option<Then> },
+    /// The last message, which identifies the log where the first message is damaged.
+    LastMessage { then: Option<Then> },
 }
 
 /// Source of the index that is loaded after a comparison of the first message.
@@ -105,6 +108,9 @@ impl Log {
         }
         if let Source::FirstMessage { then } = load.source {
             return self.first_message_compared((load, then), &outcome, out);
+        }
+        if let Source::LastMessage { then } = load.source {
+            return self.last_message_compared((load, then), &outcome, out);
         }
         let is_file = matches!(load.source, Source::File { .. });
         match outcome {
@@ -174,43 +180,126 @@ impl Log {
             // Reads of these messages meet the same failure; others can be read.
             Ok(_) | Err(_) => &[],
         };
+        let size_recorded = self.record.listed(base).and_then(|listed| listed.size);
         let Some(segment) = self.segment_mut(base) else {
             return;
         };
+        let is_longer = size_recorded.is_some_and(|size| segment.size > size);
         let recorded = segment.first_message.recorded();
-        let was_reported = matches!(segment.first_message, FirstMessage::Exchanged(_));
         match compare(base, segment.size, recorded, bytes) {
             Comparison::Same(first) => {
                 segment.first_message = first;
-                match then {
-                    Some(Then::File) => {
-                        load.source = Source::File { position: 0 };
-                        self.reads.load = Some(load);
-                        self.read_index(base, 0, out);
-                    }
-                    Some(Then::Log) => self.start_rebuild(load, out),
-                    None => self.resume_waiting(base, None, out),
-                }
+                self.log_identified((load, then), out);
             }
+            Comparison::Damaged(recorded) => match segment.last_message {
+                Some(_) if is_longer => self.log_exchanged(base, out),
+                Some(last) => {
+                    load.source = Source::LastMessage { then };
+                    self.reads.load = Some(load);
+                    self.read_last_message((base, last), HEADER_BYTES as u64, out);
+                }
+                None => {
+                    segment.first_message = FirstMessage::Checked(recorded);
+                    self.log_identified((load, then), out);
+                }
+            },
             Comparison::Needs(length) => {
                 self.reads.load = Some(load);
                 self.read_beginning(base, length, out);
             }
-            Comparison::Another(recorded) => {
-                segment.first_message = FirstMessage::Exchanged(recorded);
-                let file = FileName::Log(base);
-                if !was_reported {
-                    self.notices.push(Notice::Exchanged { file });
-                }
-                let error = ReadError::Damaged {
-                    namespace: self.config.namespace,
-                    offset: base,
-                    file,
-                    position: 0,
-                };
-                self.resume_waiting(base, Some(&error), out);
+            Comparison::Another(_) => self.log_exchanged(base, out),
+        }
+    }
+
+    fn read_last_message(
+        &mut self,
+        (segment, last): (Offset, KnownMessage),
+        length: u64,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let operation = StorageOperation::Read {
+            file: FileName::Log(segment),
+            position: last.position,
+            length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
+        };
+        self.operations.start(Pending::Load, operation, out);
+    }
+
+    fn last_message_compared(
+        &mut self,
+        (load, then): (Box<Load>, Option<Then>),
+        outcome: &Outcome,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let base = load.segment;
+        let bytes = match outcome {
+            Ok(StorageOutcome::Read(bytes)) => &bytes[..],
+            Err(error) if error.kind == StorageErrorKind::Exhausted => {
+                return self.resume_waiting(base, Some(&ReadError::Busy), out);
+            }
+            Ok(_) | Err(_) => &[],
+        };
+        let Some(segment) = self.segment_mut(base) else {
+            return;
+        };
+        let (Some(last), Some(recorded)) = (segment.last_message, segment.first_message.recorded())
+        else {
+            return self.log_identified((load, then), out);
+        };
+        let offset = Offset(segment.end.0.saturating_sub(1));
+        let room = segment.size.saturating_sub(last.position);
+        match compare(offset, room, Some(last.checksum), bytes) {
+            Comparison::Needs(length) => {
+                self.reads.load = Some(load);
+                self.read_last_message((base, last), length, out);
+            }
+            Comparison::Another(_) => self.log_exchanged(base, out),
+            // With both of them damaged nothing says that the log is another's.
+            Comparison::Same(_) | Comparison::Damaged(_) => {
+                segment.first_message = FirstMessage::Checked(recorded);
+                self.log_identified((load, then), out);
             }
         }
+    }
+
+    /// The log is this partition's: go on with what needed to know it.
+    fn log_identified(
+        &mut self,
+        (mut load, then): (Box<Load>, Option<Then>),
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let base = load.segment;
+        match then {
+            Some(Then::File) => {
+                load.source = Source::File { position: 0 };
+                self.reads.load = Some(load);
+                self.read_index(base, 0, out);
+            }
+            Some(Then::Log) => self.start_rebuild(load, out),
+            None => self.resume_waiting(base, None, out),
+        }
+    }
+
+    /// The log is not this partition's: report that once, and refuse what needs it.
+    fn log_exchanged(&mut self, base: Offset, out: &mut Vec<StorageRequest>) {
+        let file = FileName::Log(base);
+        let Some(segment) = self.segment_mut(base) else {
+            return;
+        };
+        let was_reported = matches!(segment.first_message, FirstMessage::Exchanged(_));
+        if let Some(recorded) = segment.first_message.recorded() {
+            segment.first_message = FirstMessage::Exchanged(recorded);
+        }
+        if !was_reported {
+            self.notices.push(Notice::Exchanged { file });
+        }
+        let error = ReadError::Damaged {
+            namespace: self.config.namespace,
+            offset: base,
+            file,
+            position: 0,
+        };
+        self.resume_waiting(base, Some(&error), out);
     }
 
     /// Take entries from the file as long as they are consistent.

@@ -24,6 +24,8 @@ pub(crate) enum Comparison {
     Needs(u64),
     /// The log begins with an intact message that is another one.
     Another(u64),
+    /// The first message is damaged, so that it cannot say whose the log is.
+    Damaged(u64),
 }
 
 /// Read of this many bytes from the beginning of a segment's log.
@@ -35,11 +37,11 @@ pub(crate) fn beginning(base: Offset, length: u64) -> StorageOperation {
     }
 }
 
-/// Compare the beginning of a log with the checksum of its first message. Damage of that message alone does not make the
-/// log another one's.
+/// Compare the beginning of a log with the checksum of its first message. The last message decides where that is damaged.
 pub(crate) fn compare(base: Offset, size: u64, recorded: Option<u64>, bytes: &[u8]) -> Comparison {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>().map(HeaderView) else {
-        return Comparison::Same(recorded.map_or(FirstMessage::Unknown, FirstMessage::Checked));
+        let unknown = Comparison::Same(FirstMessage::Unknown);
+        return recorded.map_or(unknown, Comparison::Damaged);
     };
     let Some(recorded) = recorded else {
         let is_first = header.offset() == base.0;
@@ -50,15 +52,18 @@ pub(crate) fn compare(base: Offset, size: u64, recorded: Option<u64>, bytes: &[u
         });
     };
     let length = header.message_bytes();
-    if header.checksum() == recorded || header.offset() != base.0 || length > size {
+    if header.checksum() == recorded {
         return Comparison::Same(FirstMessage::Checked(recorded));
+    }
+    if header.offset() != base.0 || length > size {
+        return Comparison::Damaged(recorded);
     }
     if length > bytes.len() as u64 {
         return Comparison::Needs(length);
     }
     match verified_message_at(bytes, base.0) {
         Ok(_) => Comparison::Another(recorded),
-        Err(_) => Comparison::Same(FirstMessage::Checked(recorded)),
+        Err(_) => Comparison::Damaged(recorded),
     }
 }
 
@@ -138,6 +143,11 @@ impl Log {
         match compare(base, size, recorded, bytes) {
             Comparison::Same(first) => {
                 self.recovery().first_message = first;
+                self.read_active_index(out);
+            }
+            Comparison::Damaged(recorded) => {
+                // The first read compares the last message, if the segment is sealed.
+                self.recovery().first_message = FirstMessage::Recorded(recorded);
                 self.read_active_index(out);
             }
             Comparison::Needs(length) => self.read_first_message(length, out),

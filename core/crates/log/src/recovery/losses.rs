@@ -102,6 +102,7 @@ impl Log {
             self.segments.push_back(Segment {
                 last_timestamp: last.last_timestamp,
                 first_message: last.first_message,
+                last_message: last.last_message,
                 ..Segment::sealed(last.base, end, last.size)
             });
             self.segments

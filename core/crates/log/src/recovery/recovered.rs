@@ -34,6 +34,8 @@ impl Log {
         let offsets_bytes = recovery.offsets_bytes;
         let first_message = recovery.first_message;
         let emptied = recovery.truncated_to_empty;
+        let listed = self.record.listed(base).and_then(|listed| listed.last);
+        let last_message = scan.last_message.or(listed);
         self.offsets_bytes_found = offsets_bytes;
         for window in logs.windows(2) {
             let ((sealed, size), (next, _)) = (window[0], window[1]);
@@ -41,6 +43,7 @@ impl Log {
                 let listed = self.record.listed(sealed);
                 let first = listed.and_then(|listed| listed.first_checksum);
                 self.segments.push_back(Segment {
+                    last_message: listed.and_then(|listed| listed.last),
                     first_message: first.map_or(FirstMessage::Unknown, FirstMessage::Recorded),
                     ..Segment::sealed(sealed, next, size)
                 });
@@ -51,6 +54,7 @@ impl Log {
             let mut sealed = Segment::sealed(base, open, self.recovery().scanned_segment.1);
             sealed.last_timestamp = Some(self.last_timestamp);
             sealed.first_message = first_message;
+            sealed.last_message = last_message;
             self.segments.push_back(sealed);
             self.next_offset = open;
             self.synced_end = open;
@@ -59,6 +63,7 @@ impl Log {
             let mut sealed = Segment::sealed(base, end, scan.reached.position);
             sealed.last_timestamp = Some(self.last_timestamp);
             sealed.first_message = first_message;
+            sealed.last_message = last_message;
             self.segments.push_back(sealed);
             if logs.iter().all(|(follower, _)| *follower != end) {
                 self.segments
@@ -75,6 +80,7 @@ impl Log {
         } else {
             let mut active = self.recovered_segment(scan, index_is_usable);
             active.first_message = first_message;
+            active.last_message = last_message;
             if active.synced == active.size {
                 self.record.set_synced(SyncedEnd {
                     segment: base,

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
 use crate::entry::{Entry, INTERVAL_BYTES, Kind};
+use crate::manifest::KnownMessage;
 use crate::walk::{NoMessage, checksum_matches, is_plausible, verified_message_at};
 
 /// Size of one read while scanning; more if a message is larger.
@@ -40,6 +41,8 @@ pub(crate) struct Scan {
     /// End of the file, or of the range to be scanned.
     end: u64,
     last_entry_position: u64,
+    /// Last whole message.
+    pub(crate) last_message: Option<KnownMessage>,
     behind_damage: DamagePolicy,
     /// Boundary that was on the device: no message before it is a torn one.
     floor: Option<Entry>,
@@ -107,6 +110,7 @@ impl Scan {
             entries: Vec::new(),
             end,
             last_entry_position: start.position,
+            last_message: None,
             behind_damage: DamagePolicy::Unknown,
             floor: None,
             seeking: None,
@@ -180,6 +184,14 @@ impl Scan {
             }
             match verified_message_at(&bytes[at..], self.reached.offset) {
                 Ok(found) => {
+                    let checksum = bytes[at..]
+                        .first_chunk()
+                        .copied()
+                        .map_or(0, u64::from_le_bytes);
+                    self.last_message = Some(KnownMessage {
+                        position: self.reached.position,
+                        checksum,
+                    });
                     at += found.bytes;
                     self.pass(found.bytes as u64, found.timestamp);
                 }

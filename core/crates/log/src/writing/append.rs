@@ -247,10 +247,11 @@ fn stamp(
         random,
         entries: segment.index.recent_mut(),
     };
-    stamp.apply(messages, messages_count).map_err(|_| {
+    let last = stamp.apply(messages, messages_count).map_err(|_| {
         segment.index.truncate(entries);
         AppendError::Malformed
     })?;
+    segment.last_message = Some(last);
     if spot.position == 0
         && let Some(checksum) = messages.first_chunk()
     {

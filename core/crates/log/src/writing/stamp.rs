@@ -6,6 +6,7 @@ use fastrand::Rng;
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderMut, checksum};
 
 use crate::entry::{Entry, INTERVAL_BYTES};
+use crate::manifest::KnownMessage;
 use crate::walk::is_plausible;
 
 /// The batch is malformed: counts and lengths disagree, or a field is out of range.
@@ -34,7 +35,16 @@ impl Stamp<'_> {
     /// Make `messages`, packed back to back, the next `count` messages of the log.
     ///
     /// After an error some messages may be stamped and some entries pushed: the caller drops both.
-    pub(crate) fn apply(mut self, messages: &mut [u8], count: u32) -> Result<(), MalformedBatch> {
+    /// Returns the last message.
+    pub(crate) fn apply(
+        mut self,
+        messages: &mut [u8],
+        count: u32,
+    ) -> Result<KnownMessage, MalformedBatch> {
+        let mut last = KnownMessage {
+            position: self.position,
+            checksum: 0,
+        };
         let mut offset = self.base_offset;
         let mut position = self.position;
         let mut rest = messages;
@@ -52,7 +62,9 @@ impl Stamp<'_> {
             let end = usize::try_from(length).map_err(|_| MalformedBatch)?;
             let (message, following) = rest.split_at_mut_checked(end).ok_or(MalformedBatch)?;
             let (stored, covered) = message.split_at_mut(CHECKSUM_BYTES);
-            stored.copy_from_slice(&checksum(covered).to_le_bytes());
+            let checksum = checksum(covered);
+            stored.copy_from_slice(&checksum.to_le_bytes());
+            last = KnownMessage { position, checksum };
             if position - self.entry_position >= INTERVAL_BYTES {
                 self.entry_position = position;
                 self.entries.push(Entry {
@@ -67,7 +79,7 @@ impl Stamp<'_> {
             rest = following;
         }
         if rest.is_empty() && count != 0 && offset - self.base_offset == u64::from(count) {
-            Ok(())
+            Ok(last)
         } else {
             Err(MalformedBatch)
         }
@@ -99,7 +111,10 @@ mod tests {
         bytes
     }
 
-    fn stamp(messages: &mut [u8], count: u32) -> (Result<(), MalformedBatch>, Vec<Entry>) {
+    fn stamp(
+        messages: &mut [u8],
+        count: u32,
+    ) -> (Result<KnownMessage, MalformedBatch>, Vec<Entry>) {
         let mut entries = Vec::new();
         let stamp = Stamp {
             base_offset: 10,

@@ -143,8 +143,19 @@ impl Check<'_> {
         let damaged = check.damaged();
         let recorded = segment.and_then(|segment| segment.first_checksum);
         let is_first_damaged = damaged.first().is_some_and(|region| region.start == 0);
-        if recorded.is_some() && recorded != first && !is_first_damaged {
-            let what = "it begins with a message of another partition";
+        let is_anothers = match segment.and_then(|segment| segment.last) {
+            _ if recorded.is_none() || recorded == first => false,
+            Some(last) if is_first_damaged => {
+                let is_last_intact = damaged
+                    .iter()
+                    .all(|region| region.end <= last.position || region.start > last.position);
+                let found = self.reading.read_at(&handle, last.position, 8)?;
+                is_last_intact && found != last.checksum.to_le_bytes()
+            }
+            _ => !is_first_damaged,
+        };
+        if is_anothers {
+            let what = "it is the log of another partition, by its first message or, where that is damaged, by its last";
             let finding = self.find(file, FindingKind::Foreign, what.to_owned());
             finding.position = Some(0);
         }

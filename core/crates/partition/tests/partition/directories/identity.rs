@@ -201,6 +201,68 @@ fn an_exchanged_log_is_not_served() {
     }
 }
 
+/// Damage of the first message: in its checksum, in its payload, in all of its header, and of all of it.
+fn harm_first_message(world: &mut World, file: FileName, how: usize) {
+    match how {
+        0 => world.disk.flip(file, 3),
+        1 => world.disk.flip(file, 100),
+        _ => {
+            let mut content = world.disk.content(file).to_vec();
+            let end = if how == 2 { 64 } else { 1064 };
+            content[..end].fill(0);
+            world.disk.set_content(file, content);
+        }
+    }
+}
+
+fn read_each(world: &mut World) -> Vec<u64> {
+    let mut seen = Vec::new();
+    for offset in 0..35 {
+        if let Ok(polled) = world.try_poll(PollingStrategy::Offset(offset), 1) {
+            seen.extend(offsets(&polled));
+        }
+    }
+    seen
+}
+
+/// LOG-12: where the first message is damaged, the last one of a sealed log says whose it is.
+#[test]
+fn an_exchanged_log_is_not_served_if_its_first_message_is_damaged_as_well() {
+    let other = neighbour();
+    for base in [0, 10, 20] {
+        for how in 0..4 {
+            let mut world = closed(&config(Durability::Fsync));
+            let file = FileName::Log(Offset(base));
+            take(&mut world, &other, &[file]);
+            harm_first_message(&mut world, file, how);
+            for _ in 0..2 {
+                world.crash(Crash::Kill);
+                let expected: Vec<u64> = (0..35)
+                    .filter(|offset| !(base..base + 10).contains(offset))
+                    .collect();
+                assert_eq!(read_each(&mut world), expected, "{file} {how}");
+            }
+        }
+    }
+}
+
+/// LOG-12: damage of the first message costs that message alone.
+#[test]
+fn an_own_log_is_served_behind_a_damaged_first_message() {
+    for base in [0, 10, 20, 30] {
+        for how in 0..4 {
+            let mut world = closed(&config(Durability::Fsync));
+            let file = FileName::Log(Offset(base));
+            harm_first_message(&mut world, file, how);
+            for _ in 0..2 {
+                world.crash(Crash::Kill);
+                let expected: Vec<u64> = (0..35).filter(|offset| *offset != base).collect();
+                assert_eq!(read_each(&mut world), expected, "{file} {how}");
+            }
+        }
+    }
+}
+
 /// LOG-12: stored offsets and indexes of the neighbour are not taken for ours.
 #[test]
 fn derived_files_of_the_neighbour_are_refused() {
