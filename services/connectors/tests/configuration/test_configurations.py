@@ -251,8 +251,8 @@ async def test_changes_refer_to_what_the_file_allows(
     text = (
         '[sources.hook]\nplugin = "webhook"\nstream = "s"\ntopic = "t"\n[sources.hook.settings]\ntoken = "${TOKEN}"\n'
     )
-    secrets = tmp_path / "secrets"
-    secrets.mkdir()
+    secrets = tmp_path / "secrets" / "hook"
+    secrets.mkdir(parents=True)
     (secrets / "token").write_text("x\n")
     (tmp_path / "other").write_text("x\n")
     top = TOP + 'variables = ["PG*"]\nsecrets_directory = "secrets"\n'
@@ -266,7 +266,7 @@ async def test_changes_refer_to_what_the_file_allows(
         {"token": "${TOKEN}"},
         {"token": "${PGPASSWORD}"},
         {"token_file": str(secrets / "token")},
-        {"token_file": "secrets/token"},
+        {"token_file": "secrets/hook/token"},
     ):
         await found.change("sources", "hook", settings(**allowed), ANNA, ANY_STATE, applied)
     with pytest.raises(SettingsError, match="AWS_KEY may not be used over HTTP"):
@@ -274,7 +274,7 @@ async def test_changes_refer_to_what_the_file_allows(
     outside = (str(tmp_path / "other"), "../other", str(secrets / ".." / "other"))
     # These are in the directory by their text alone, and the files that are read are elsewhere.
     for file in (*outside, "other", "~/x", "~no-such-user/x", "${TOKEN}", str(secrets / "${TOKEN}")):
-        with pytest.raises(SettingsError, match="is not in the directory"):
+        with pytest.raises(SettingsError, match="is no file of hook: its files are those in"):
             found.check("sources", "hook", settings(token_file=file))
     # The file allows less at the next start: the connector does not run with what it had.
     await found.change("sources", "hook", settings(token="${PGPASSWORD}"), ANNA, ANY_STATE, applied)
@@ -298,6 +298,48 @@ def test_secrets_are_those_of_a_connector(configurations: Callable[..., Configur
     for key, variable in (("other", "TOKEN"), ("new", "TOKEN"), ("hook", "PGPASSWORD"), ("new", "PGPASSWORD")):
         with pytest.raises(SettingsError, match=f"{variable} may not be used over HTTP by {key}"):
             found.check("sources", key, hook(variable))
+
+
+def test_files_are_those_of_a_connector(configurations: Callable[..., Configurations], tmp_path: Path) -> None:
+    """Regression: a new connector could name the files of all others, and send their contents to any address."""
+    secrets = tmp_path / "secrets"
+    for file in ("hook/token", "hook/inner/token", "hook.old/token", "flat", "unnamed"):
+        (secrets / file).parent.mkdir(parents=True, exist_ok=True)
+        (secrets / file).write_text("x\n")
+    (tmp_path / "outside").write_text("x\n")
+    tables = "".join(
+        f'[sources.{key}]\nplugin = "webhook"\nstream = "s"\ntopic = "t"\n[sources.{key}.settings]\n'
+        f'address = "127.0.0.1:0"\ntoken_file = "{file}"\n'
+        for key, file in (("old", "secrets/flat"), ("own", "outside"))
+    )
+    found = configurations(tables, TOP + 'secrets_directory = "secrets"\n')
+
+    def hook(file: str) -> dict[str, Any]:
+        return {"plugin": "webhook", "stream": "s", "topic": "t", "settings": {"token_file": file}}
+
+    # What the table of the pipeline file itself names in the directory goes on to be usable.
+    for key, file in (
+        ("hook", "hook/token"),
+        ("hook", "hook/inner/token"),
+        ("hook.old", "hook.old/token"),
+        ("old", "flat"),
+    ):
+        found.check("sources", key, hook(f"secrets/{file}"))
+    refused = (
+        ("new", "hook/token"),
+        ("old", "hook/token"),
+        ("hook", "hook.old/token"),
+        ("hook", "hook/../hook.old/token"),
+        ("new", "flat"),
+        ("hook", "flat"),
+        ("old", "unnamed"),
+        ("flat", "flat"),
+        ("hook", "hook"),
+        ("own", "../outside"),
+    )
+    for key, file in refused:
+        with pytest.raises(SettingsError, match=f"is no file of {key}"):
+            found.check("sources", key, hook(f"secrets/{file}"))
 
 
 @pytest.mark.parametrize(

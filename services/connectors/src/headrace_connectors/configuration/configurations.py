@@ -20,7 +20,7 @@ from headrace_connectors.configuration.errors import (
     NotFound,
     WrongKind,
 )
-from headrace_connectors.configuration.limits import Limits, variables_in
+from headrace_connectors.configuration.limits import Limits, files_in, variables_in
 from headrace_connectors.configuration.seen import SeenTables, digest
 from headrace_connectors.configuration.store import LocalVersions, Versions, VersionStore
 from headrace_connectors.pipeline_file.models import ConfigurationSettings, TableDestination
@@ -97,16 +97,14 @@ class Configurations:
         self._clock = clock
         self._is_enabled = settings.enabled
         directory, base = settings.secrets_directory, definitions.file.absolute().parent
+        own = {(kind, key): table for kind in _FILE_KINDS for key, table in definitions.tables(kind).items()}
         self._limits = Limits(
             settings.variables,
             None if directory is None else base / Path(directory).expanduser(),
             settings.plugins,
             base,
-            {
-                (kind, key): frozenset(variables_in(table))
-                for kind in _FILE_KINDS
-                for key, table in definitions.tables(kind).items()
-            },
+            {of: frozenset(variables_in(table)) for of, table in own.items()},
+            {of: frozenset(files_in(table)) for of, table in own.items()},
             settings.destinations,
         )
         self._tables: dict[Family, dict[str, tuple[Kind, dict[str, Any]]]] = {

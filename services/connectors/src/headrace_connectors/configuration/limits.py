@@ -28,13 +28,15 @@ class Limits:
     connector alone.
     """
     secrets_directory: FilePath | None = None
-    """Directory of the files that settings `x_file` may name; None: there is none."""
+    """Directory with a directory for each connector, of the files that its settings `x_file` may name; None: none."""
     plugins: Sequence[str] = ()
     """Names of plugins that use the machine of the process."""
     base: FilePath = FilePath()
     """Directory of the pipeline file, which relative names of files start at."""
     own_variables: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
     """Names that the pipeline file itself refers to, by the kind and key of the table that does."""
+    own_files: Mapping[tuple[str, str], Collection[str]] = field(default_factory=dict)
+    """Names of files that settings `x_file` of the pipeline file itself have, by the kind and key of the table."""
     destinations: Sequence[str] = ()
     """Hosts that a `url` may name; `*` at the beginning stands for any host below a domain; empty: any."""
 
@@ -45,11 +47,15 @@ class Limits:
     def _references(self, kind: str, key: str, definition: Mapping[str, Any]) -> Iterator[Problem]:
         for path, value in _leaves(definition):
             name = ".".join((kind, key, *path))
-            if path and path[-1].endswith("_file") and isinstance(value, str) and not self._has(value):
+            if path and path[-1].endswith("_file") and isinstance(value, str) and not self._has(kind, key, value):
                 directory = self.secrets_directory
-                where = "it is not set" if directory is None else f"it is {directory}"
-                text = f"{value} is not in the directory http.configuration.secrets_directory ({where})"
-                yield Problem(name, text)
+                where = "is not set" if directory is None else f"is {directory}"
+                yield Problem(
+                    name,
+                    f"{value} is no file of {key}: its files are those in the directory {key} of "
+                    f"http.configuration.secrets_directory, which {where}, and those that its own table of the "
+                    "pipeline file names there",
+                )
             if path and path[-1] == "url" and isinstance(value, str) and not self._leads_to_a_destination(value):
                 yield Problem(
                     name,
@@ -90,18 +96,26 @@ class Limits:
             for pattern in self.destinations
         )
 
-    def _has(self, file: str) -> bool:
-        directory = self.secrets_directory
-        if directory is None or _VARIABLE.search(file):
-            # The value of a variable can lead anywhere.
+    def _has(self, kind: str, key: str, file: str) -> bool:
+        found = self._file(file)
+        if self.secrets_directory is None or found is None:
             return False
+        directory = self.secrets_directory.resolve()
+        if directory not in found.parents:
+            return False
+        return directory / key in found.parents or any(
+            self._file(own) == found for own in self.own_files.get((kind, key), ())
+        )
+
+    def _file(self, name: str) -> FilePath | None:
+        """Return the file that is read for a name; None: there is none, or a variable decides."""
+        if _VARIABLE.search(name):
+            return None
         try:
-            # The same file that is read.
-            found = (self.base / FilePath(file).expanduser()).resolve()
+            return (self.base / FilePath(name).expanduser()).resolve()
         except (RuntimeError, ValueError):
             # There is no such user, or no file can have the name.
-            return False
-        return found.is_relative_to(directory.resolve())
+            return None
 
     def _plugins(self, kind: str, key: str, definition: Mapping[str, Any], installed: Plugins) -> Iterator[Problem]:
         if kind == "mappings":
@@ -130,6 +144,13 @@ def variables_in(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from variables_in(inner)
+
+
+def files_in(table: Mapping[str, Any]) -> Iterator[str]:
+    """Return the names of the files that settings `x_file` of a table have."""
+    for path, value in _leaves(table):
+        if path[-1].endswith("_file") and isinstance(value, str):
+            yield value
 
 
 def _plugins_of(kind: str, definition: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:

@@ -445,7 +445,9 @@ class ConfigurationSettings(Section):
     connector, and the secrets that it may use, can be sent to.
     """
     secrets_directory: str | None = None
-    """Directory of the files that changes may name as `x_file`; not set: none."""
+    """Directory with the files that changes may name as `x_file`: those of a connector are in the directory with its
+    key as the name. A connector may also use those that its own table in the pipeline file names there. Not set: none.
+    """
     plugins: tuple[str, ...] = ()
     """Names of plugins that changes may use although they run code or use files of the machine, such as `python`,
     `files`, `parquet`, `sqlite`, `delta`, and the codecs `protobuf` and `avro`. All others are allowed.
