@@ -10,14 +10,15 @@ from grpc import aio
 
 import headrace_core as core
 from headrace_chassis.certificates import watched
+from headrace_chassis.grpc.memory import Pool
+from headrace_chassis.shares import Shares
 from headrace_chassis.tls import TlsSettings
 from headrace_node import Node as ShardsNode
 from headrace_node.connections.sessions import Sessions
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
-from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Limits, serving
-from headrace_partition_node.grpc.service import Calls, PartitionService
+from headrace_partition_node.grpc.service import PartitionService
 from headrace_partition_node.grpc.shard_requests import SEND_MESSAGES, Shards
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Tickets
@@ -222,7 +223,7 @@ async def running(
         shards = Shards(sessions)
         key = core.TicketKey("the secret of a test", "tests")
         tickets = Tickets(key, placements, native.issuer_may)
-        memory, calls, this_node = Memory(memory_bytes), Calls(calls_max), ThisNode()
+        memory, calls, this_node = Pool(memory_bytes), Shares(calls_max), ThisNode()
         service = PartitionService(
             this_node,
             shards,

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import ssl
 import time
+from contextlib import suppress
 
 import grpc
 import pytest
@@ -160,6 +161,29 @@ async def test_one_call_too_many_is_refused(tmp_path):
         await call.done_writing()
         assert await call.read() is aio.EOF
         assert len(messages_of(await world.fetch(0))) == 1
+
+
+@pytest.mark.parametrize("limit", ["memory", "calls"])
+async def test_one_user_leaves_room_for_others(tmp_path, limit):
+    """One user's calls, whose answers he does not read or which he leaves open, hold up no other user."""
+    limits = {"memory": {"memory_bytes": 4 * MEBIBYTE, "poll_bytes": MEBIBYTE}, "calls": {"calls_max": 8}}
+    async with running(tmp_path, **limits[limit]) as world:
+        await world.append(0, [[secrets.token_bytes(100_000)] * 20] * 10)
+        await world.append(1, [[b"x"]])
+        unread = []
+        for _ in range(20):
+            call = world.stub.Fetch(metadata=world.shown(incarnation=20, issuer=(0, 0, 0)))
+            unread.append(call)
+            with suppress(asyncio.InvalidStateError, aio.AioRpcError):
+                await call.write(FetchRequest(range=FetchRange(place=place(0), end_offset=10_000)))
+        async with asyncio.timeout(30):
+            while world.memory.used_bytes < 1.5 * MEBIBYTE if limit == "memory" else world.calls.count < 4:
+                await asyncio.sleep(0.001)
+        async with asyncio.timeout(10):
+            assert len(messages_of(await world.fetch(1, end_offset=1))) == 1
+            await world.append(1, [[b"y"]])
+        for call in unread:
+            call.cancel()
 
 
 async def test_a_node_that_stops_ends_calls(tmp_path):

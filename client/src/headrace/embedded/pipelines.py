@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 import headrace_core
 from headrace.embedded.config import PipelinesConfig
+from headrace_chassis.grpc.memory import Pool
 from headrace_chassis.grpc.server import Served
+from headrace_chassis.shares import Shares
 from headrace_gateway.ports import TopicPlaces
 from headrace_metadata.applied_state import AppliedState
 from headrace_node import Front
 from headrace_node.connections.sessions import OpenSession, Sessions
 from headrace_partition_node.grpc import listener
-from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import IssuerMay, Tickets
 from headrace_partition_node.placements import Found
 from headrace_proto.catalog.v1 import Topic
@@ -56,8 +56,8 @@ async def opened(
             certificate_check_seconds=certificate_check_seconds,
             sessions=sessions,
             tickets=Tickets(key, _EveryPartition(state), issuer_may),
-            memory=Memory(config.max_memory.bytes),
-            calls=Calls(config.max_calls),
+            memory=Pool(config.max_memory.bytes),
+            calls=Shares(config.max_calls),
             poll_bytes_max=front.response_size_max.bytes,
         ) as served,
     ):

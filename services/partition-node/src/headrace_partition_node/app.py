@@ -12,8 +12,10 @@ from typing import Any, Final, Protocol
 
 from headrace_chassis import admin_http
 from headrace_chassis.cluster_secrets import metrics_authorizations
+from headrace_chassis.grpc.memory import Pool
 from headrace_chassis.grpc.server import Served
 from headrace_chassis.lifecycle import Lifecycle
+from headrace_chassis.shares import Shares
 from headrace_metadata_client import (
     CatalogWatch,
     Connections,
@@ -32,8 +34,6 @@ from headrace_partition_node.config import PartitionNodeConfig
 from headrace_partition_node.data_directory import DataDirectory, HighestVersion
 from headrace_partition_node.encryption import edge_document
 from headrace_partition_node.grpc import listener
-from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import TicketKey, Tickets
 from headrace_partition_node.metrics import registry
 from headrace_partition_node.notices import Control, Notices
@@ -246,8 +246,8 @@ def _this_node(
         publications=publications,
         horizon=horizon,
         proposer=commands,
-        memory=Memory(config.grpc.max_memory.bytes),
-        calls=Calls(config.grpc.max_calls),
+        memory=Pool(config.grpc.max_memory.bytes),
+        calls=Shares(config.grpc.max_calls),
     )
 
 

@@ -108,14 +108,20 @@ class GrpcSettings(Section):
     """Address for other processes, `host:port`, if different from the listening address."""
     max_connections: Annotated[int, Between(1, 100_000), SharedBy.ALL] = 1024
     """Maximum number of connections; a further one waits, and soon times out."""
-    max_calls: Annotated[int, Between(1, 100_000), SharedBy.ALL] = 1024
-    """Maximum number of calls in progress; further calls are refused."""
+    max_calls: Annotated[int, Between(1, 100_000), SharedBy.USERS] = 1024
+    """Maximum number of calls in progress; further calls are refused. One user, for whom tickets were made, may have
+    half of what other users leave.
+    """
     max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB")), SharedBy.EACH_REQUEST] = Size.parse(
         "64 MiB"
     )
     """Maximum size of one batch; a larger one is refused."""
-    max_memory: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("1 TiB")), SharedBy.ALL] = Size.parse("256 MiB")
-    """Memory budget for batches of all calls, in both directions; calls beyond it wait."""
+    max_memory: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("1 TiB")), SharedBy.USERS] = Size.parse(
+        "256 MiB"
+    )
+    """Memory budget for batches of all calls, in both directions; calls beyond it wait. One user may have half of what
+    other users leave.
+    """
 
 
 class HttpSettings(Section):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace_chassis.grpc.memory import Pool
 from headrace_chassis.grpc.status import Refused
+from headrace_chassis.shares import Shares
 from headrace_metadata_client import MetadataClientError
 from headrace_node import Horizon, Node, Publications
 from headrace_partition_node.catalog_follower import Catalog
-from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.metrics import Metrics
 from headrace_partition_node.notices import Notices
 from headrace_partition_node.placements import Placements
@@ -35,8 +35,8 @@ class ThisNode:
     publications: Publications
     horizon: Horizon
     proposer: Proposer
-    memory: Memory
-    calls: Calls
+    memory: Pool
+    calls: Shares
 
     def metrics(self, *, is_ready: bool) -> Metrics:
         """Return the node's metrics."""

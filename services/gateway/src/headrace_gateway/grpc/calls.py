@@ -17,14 +17,15 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from headrace_chassis.grpc.memory import Held
 from headrace_chassis.grpc.status import Refused
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls
+from headrace_chassis.shares import Shares
 from headrace_gateway.access.proxies import HEADER, Proxies
-from headrace_gateway.access.shares import Shares
 from headrace_gateway.access.tokens import Bearer
 from headrace_gateway.grpc.authentication import Bearers, Identity
 from headrace_gateway.grpc.errors import refuse
-from headrace_gateway.grpc.memory import Held, Memory
+from headrace_gateway.grpc.memory import Memory
 from headrace_node.connections.caller import CALLER
 from headrace_node.connections.caller import Caller as Peer
 from headrace_node.connections.sessions import Sessions

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headrace_chassis.grpc.status import Refused
-from headrace_gateway.access.shares import Shares
+from headrace_chassis.shares import Shares
 from headrace_node.connections.sessions import LastingSessions, Sessions
 from headrace_proto.errors import Status
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from headrace_gateway.access.shares import share_of
+from headrace_chassis.shares import share_of
 from headrace_gateway.json_api.errors import Rejected
 
 Key = tuple[int, str, str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace_gateway.access.shares import share_of
+from headrace_chassis.shares import share_of
 from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.connections.identities import Identities

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from grpc import aio
 
+from headrace_chassis.grpc.memory import Held, Pool
 from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Session
 from headrace_partition_node.grpc.frames import Batch
-from headrace_partition_node.grpc.memory import Held, Memory
 from headrace_partition_node.grpc.shard_requests import SEND_MESSAGES, Shards, send_metadata
 from headrace_partition_node.grpc.tickets import Access, Here, Tickets
 from headrace_proto.errors import Status
@@ -27,7 +27,7 @@ _Context = aio.ServicerContext[Any, Any]
 class Appending:
     """Answers `Append`."""
 
-    def __init__(self, shards: Shards, tickets: Tickets, memory: Memory) -> None:
+    def __init__(self, shards: Shards, tickets: Tickets, memory: Pool) -> None:
         self._shards = shards
         self._tickets = tickets
         self._memory = memory
@@ -105,7 +105,8 @@ class Appending:
         here: Here,
         in_flight: asyncio.Queue[Held | Exception | None],
     ) -> None:
-        held = await self._memory.take(len(request.batch))
+        held = self._memory.held_by(here.user)
+        await held.grow(len(request.batch))
         try:
             self._tickets.check_again(here)
             await session.send(SEND_MESSAGES, request.batch, head=send_metadata(here, request.messages_count))

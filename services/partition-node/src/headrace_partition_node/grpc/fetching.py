@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from grpc import aio
 
+from headrace_chassis.grpc.memory import Pool
 from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Session
 from headrace_partition_node.grpc.frames import Chunk, Sent
-from headrace_partition_node.grpc.memory import Memory, Spares
+from headrace_partition_node.grpc.memory import Spares
 from headrace_partition_node.grpc.shard_requests import Polled, Shards, poll, wait
 from headrace_partition_node.grpc.tickets import Access, Here, Tickets
 from headrace_proto.errors import Status
@@ -30,7 +31,7 @@ _Context = aio.ServicerContext[Any, Any]
 class Fetching:
     """Answers `Fetch`."""
 
-    def __init__(self, shards: Shards, tickets: Tickets, memory: Memory, *, poll_bytes_max: int) -> None:
+    def __init__(self, shards: Shards, tickets: Tickets, memory: Pool, *, poll_bytes_max: int) -> None:
         """Configure the service.
 
         Args:
@@ -69,7 +70,8 @@ class Fetching:
                 if not await credit.is_there():
                     # The caller has closed its side: there will be no more credit.
                     return
-                async with self._memory.holding(self._poll_bytes_max) as held:
+                async with self._memory.held_by(here.user) as held:
+                    await held.grow(self._poll_bytes_max)
                     polled = await self._poll(session, here, position, min(pace.count, end - position))
                     held.resize(len(polled.payload))
                     if polled.messages_count and polled.first_offset > position:

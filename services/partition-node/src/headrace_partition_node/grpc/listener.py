@@ -7,14 +7,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from headrace_chassis import certificates
 from headrace_chassis.certificates import CertificateFiles
+from headrace_chassis.grpc.memory import Pool
 from headrace_chassis.grpc.server import Served
+from headrace_chassis.shares import Shares
 from headrace_node.connections.sessions import Sessions
 from headrace_partition_node.config import GrpcSettings
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
-from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Limits, serving
-from headrace_partition_node.grpc.service import Calls, PartitionService, ThisNode
+from headrace_partition_node.grpc.service import PartitionService, ThisNode
 from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Tickets
@@ -28,8 +29,8 @@ async def opened(
     certificate_check_seconds: float,
     sessions: Sessions,
     tickets: Tickets,
-    memory: Memory,
-    calls: Calls,
+    memory: Pool,
+    calls: Shares,
     poll_bytes_max: int,
     node: ThisNode | None = None,
 ) -> AsyncIterator[Served]:
@@ -41,7 +42,7 @@ async def opened(
         certificate_check_seconds: Interval of checks for a changed certificate.
         sessions: Sessions with the shards of this process.
         tickets: Checks tickets.
-        memory: Memory budget of all calls.
+        memory: Pool budget of all calls.
         calls: Limit of concurrent calls.
         poll_bytes_max: Maximum size of one poll of the shards, except for a single larger message.
         node: The node as part of a cluster; None: not part of a cluster.

@@ -13,13 +13,14 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from headrace_chassis.grpc.status import Refused
+from headrace_chassis.shares import Shares
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.frames import Batch, Chunk, decoded, decoded_staged, encoded
 from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.staging import Staging
-from headrace_partition_node.grpc.tickets import Access, Tickets
+from headrace_partition_node.grpc.tickets import Access, Tickets, user_of
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import (
     AppendResponse,
@@ -68,24 +69,6 @@ class ThisNode(Protocol):
         """
 
 
-class Calls:
-    """Limit of concurrent calls."""
-
-    def __init__(self, count_max: int) -> None:
-        self._count_max = count_max
-        self.count = 0
-
-    def begin(self) -> None:
-        """Count a new call.
-
-        Raises:
-            Refused: The limit is reached.
-        """
-        if self.count >= self._count_max:
-            raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
-        self.count += 1
-
-
 class PartitionService:
     """Answers calls from the shards of this process."""
 
@@ -97,7 +80,7 @@ class PartitionService:
         fetching: Fetching,
         appending: Appending,
         staging: Staging,
-        calls: Calls,
+        calls: Shares,
     ) -> None:
         """Configure the service.
 
@@ -108,7 +91,7 @@ class PartitionService:
             fetching: Answers `Fetch`.
             appending: Answers `Append`.
             staging: Answers `Stage`.
-            calls: Limit of concurrent calls.
+            calls: Places of concurrent calls.
         """
         self._node = node
         self._shards = shards
@@ -230,6 +213,17 @@ class PartitionService:
         await node.drain(is_draining=request.is_draining)
         return DrainResponse()
 
+    def _begun(self, context: _Context) -> int | None:
+        """Count a new call; return its user.
+
+        Raises:
+            Refused: It has no valid ticket, or the user has all the places that he may have.
+        """
+        user = user_of(self._tickets.shown(context))
+        if not self._calls.take(user):
+            raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
+        return user
+
     async def _answered(
         self,
         answer: Callable[[_Request, _Context], Awaitable[_Response]],
@@ -237,7 +231,7 @@ class PartitionService:
         context: _Context,
     ) -> _Response:
         try:
-            self._calls.begin()
+            user = self._begun(context)
         except Refused as error:
             await refuse(context, error)
         try:
@@ -245,7 +239,7 @@ class PartitionService:
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
             await refuse(context, error)
         finally:
-            self._calls.count -= 1
+            self._calls.give_back(user)
 
     async def _streamed(
         self,
@@ -254,7 +248,7 @@ class PartitionService:
         context: _Context,
     ) -> AsyncGenerator[_Response, None]:
         try:
-            self._calls.begin()
+            user = self._begun(context)
         except Refused as error:
             await refuse(context, error)
         responses = answers(requests, context)
@@ -264,7 +258,7 @@ class PartitionService:
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
             await refuse(context, error)
         finally:
-            self._calls.count -= 1
+            self._calls.give_back(user)
             await responses.aclose()
 
 

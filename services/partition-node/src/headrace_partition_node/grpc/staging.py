@@ -10,10 +10,10 @@ import xxhash
 from grpc import aio
 
 import headrace_core as core
+from headrace_chassis.grpc.memory import Held, Pool
 from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Response, Session
 from headrace_partition_node.grpc.frames import Batch
-from headrace_partition_node.grpc.memory import Held, Memory
 from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.tickets import Access, Here, Tickets
 from headrace_proto.errors import Status
@@ -29,7 +29,7 @@ _IN_FLIGHT_MAX: Final = 16
 class Staging:
     """Answers `Stage`."""
 
-    def __init__(self, shards: Shards, tickets: Tickets, memory: Memory) -> None:
+    def __init__(self, shards: Shards, tickets: Tickets, memory: Pool) -> None:
         self._shards = shards
         self._tickets = tickets
         self._memory = memory
@@ -67,7 +67,7 @@ class Staging:
 class _Stage:
     """A stage in progress."""
 
-    def __init__(self, session: Session, here: Here, memory: Memory, lifetime_seconds: int) -> None:
+    def __init__(self, session: Session, here: Here, memory: Pool, lifetime_seconds: int) -> None:
         self._session = session
         self._here = here
         self._memory = memory
@@ -84,12 +84,12 @@ class _Stage:
             return
         if len(self._in_flight) == _IN_FLIGHT_MAX:
             await self._answer()
-        held = self._memory.take_now(len(request.batch))
-        if held is None:
+        held = self._memory.held_by(self._here.user)
+        if not held.grow_now(len(request.batch)):
             # Wait for memory only without holding any: otherwise calls could deadlock.
             while self._in_flight:
                 await self._answer()
-            held = await self._memory.take(len(request.batch))
+            await held.grow(len(request.batch))
         self._in_flight.append(held)
         self._digest.update(request.batch)
         await self._send(request.batch, request.messages_count, is_last=False)

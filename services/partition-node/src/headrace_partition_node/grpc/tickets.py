@@ -97,6 +97,16 @@ class Here(NamedTuple):
     """Issuer of the ticket; None: a service."""
     access: Access
 
+    @property
+    def user(self) -> int | None:
+        """User for whom the caller works; None: a service."""
+        return None if self.issuer is None else self.issuer[0]
+
+
+def user_of(ticket: Ticket) -> int | None:
+    """Return the user who issued a ticket; None: a service."""
+    return None if ticket.issuer is None else ticket.issuer[0]
+
 
 class Tickets:
     """Checks tickets."""

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 import headrace_core as core
+from headrace_chassis.grpc.memory import Held
 from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.delivery.batches import Pace, Part, parts
 from headrace_gateway.grpc.delivery.consumer import Conversation
 from headrace_gateway.grpc.delivery.reading import Subscription
-from headrace_gateway.grpc.memory import Held
 from headrace_node.connections.sessions import Session
 from headrace_proto.errors import Status
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from headrace_gateway.access.shares import Shares
+from headrace_chassis.shares import Shares
 from headrace_gateway.http.call import ask
 from headrace_gateway.json_api.errors import Limited, Refused
 from headrace_node.connections.sessions import Session, Sessions

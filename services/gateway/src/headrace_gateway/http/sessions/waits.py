@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from headrace_gateway.access.shares import Shares
+from headrace_chassis.shares import Shares
 from headrace_gateway.http.call import answered
 from headrace_gateway.json_api.errors import Limited
 from headrace_node.connections.sessions import Admit, Session, Sessions

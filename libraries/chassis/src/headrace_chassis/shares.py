@@ -1,4 +1,4 @@
-"""Limits that users share: one of them has at most half."""
+"""Limits that users share: one of them has at most half of what the others leave."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ def share_of(count_max: int) -> int:
 
 
 class Shares:
-    """Places up to a maximum, of which one owner has at most half."""
+    """Places up to a maximum. One owner has at most half of what the others leave, and one while one is free."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
-        self._count = 0
         self._counts: Counter[Hashable] = Counter()
+        self.count = 0
+        """Number of places that are taken."""
 
     def take(self, owner: Hashable) -> bool:
         """Take one more place; return whether the owner may have it."""
-        if self._count >= self._count_max or self._counts.get(owner, 0) >= share_of(self._count_max):
+        own = self._counts.get(owner, 0)
+        left = self._count_max - (self.count - own)
+        if own >= share_of(left):
             return False
-        self._count += 1
+        self.count += 1
         self._counts[owner] += 1
         return True
 
     def give_back(self, owner: Hashable) -> None:
         """Give back one place of an owner."""
-        self._count -= 1
+        self.count -= 1
         self._counts[owner] -= 1
         if self._counts[owner] <= 0:
             del self._counts[owner]
