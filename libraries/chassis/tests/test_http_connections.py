@@ -43,6 +43,14 @@ async def test_who_opens_many_displaces_its_own(connections):
     assert not other.is_aborted
 
 
+async def test_all_addresses_of_one_host_are_one(connections):
+    """Regression: each of the 2^64 addresses of an IPv6 host counted alone, and displaced the oldest of the others."""
+    (other,) = opened(connections, "2001:db8:1::1")
+    host = [opened(connections, f"2001:db8:2::{number:x}")[0] for number in range(1, 20)]
+    assert not other.is_aborted
+    assert host[0].is_aborted
+
+
 async def test_users_keep_their_places(connections):
     users = opened(connections, "203.0.113.1", 6)
     for user, transport in enumerate(users):

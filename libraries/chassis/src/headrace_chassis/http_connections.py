@@ -15,6 +15,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final, cast
 
+from headrace_chassis.places import place_of
+
 _log = logging.getLogger(__name__)
 
 # Minimum interval between log lines about refusals; a line contains their number.
@@ -73,7 +75,7 @@ class Connections:
         if len(self._owners) >= self._count_max and not self._displaces_one():
             return False
         peer = transport.get_extra_info("peername")
-        owner = ("address", peer[0] if isinstance(peer, tuple) else "")
+        owner = ("address", place_of(peer[0]) if isinstance(peer, tuple) else "")
         self._owners[transport] = owner
         self._unknown.setdefault(owner, OrderedDict())[transport] = None
         loop = asyncio.get_running_loop()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace_chassis.places import place_of
 from headrace_gateway.access.login_limits import LoginLimits
-from headrace_node.connections.caller import place_of
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 

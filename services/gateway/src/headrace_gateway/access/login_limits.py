@@ -20,7 +20,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from headrace_node.connections.caller import place_of
+from headrace_chassis.places import place_of
 
 _WIDE: Final = 10
 # Maximum number of buckets, because clients can invent addresses and names; the oldest failures are dropped first.

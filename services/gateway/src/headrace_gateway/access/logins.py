@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headrace_chassis.places import place_of
 from headrace_gateway.access.access_tokens import AccessToken, AccessTokens, Shown
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.turns import Crowded
 from headrace_gateway.audit.trail import Trail
 from headrace_gateway.ports import Accounts, Clock, Credentials, CredentialsReader
-from headrace_node.connections.caller import place_of
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from headrace_chassis.places import place_of
 from headrace_gateway.audit.config import AuditConfig
 from headrace_gateway.audit.events import BEGUN, OK, SERIES, Event, encoded
 from headrace_gateway.audit.files import Series
@@ -19,7 +20,7 @@ from headrace_gateway.audit.limits import FAILURES, LOGINS, EventLimits
 from headrace_gateway.audit.syslog import EXPORT, Export
 from headrace_gateway.audit.writing import DISK, QUEUE, Writer
 from headrace_gateway.ports import Accounts, Clock
-from headrace_node.connections.caller import CALLER, place_of
+from headrace_node.connections.caller import CALLER
 from headrace_proto.errors import Status, find
 
 DIRECTORY: Final = "audit"

@@ -16,6 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 import headrace_core as core
 from headrace_chassis.correlation import REQUEST_ID, request_id_of
+from headrace_chassis.places import place_of
 from headrace_core import CodecError
 from headrace_gateway.access.proxies import HEADER
 from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
@@ -38,7 +39,7 @@ from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.connections.upgrade import Upgraded
 from headrace_gateway.push.server import Push
-from headrace_node.connections.caller import CALLER, Caller, place_of
+from headrace_node.connections.caller import CALLER, Caller
 from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
 

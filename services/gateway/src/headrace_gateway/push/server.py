@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from aiohttp import hdrs, web
 
+from headrace_chassis.places import place_of
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.tokens import Tokens
 from headrace_gateway.audit.events import recordable
@@ -27,7 +28,6 @@ from headrace_gateway.push.connections.upgrade import Upgraded, accepted
 from headrace_gateway.push.frames import BINARY, JSON
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.services import Services
-from headrace_node.connections.caller import place_of
 from headrace_node.connections.sessions import Sessions
 
 _log = logging.getLogger(__name__)

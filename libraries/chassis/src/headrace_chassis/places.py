@@ -1,0 +1,32 @@
+"""Places of clients, as limits count them."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+_IPV6_PREFIX: Final = 64
+
+
+def place_of(address: str) -> str:
+    """Return the part of an address that the limits count, so that a client cannot obtain more than one at will.
+
+    Args:
+        address: Address with or without port, of any family and in any form.
+    """
+    host = address
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        parsed = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    if parsed.is_loopback:
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
