@@ -7,6 +7,8 @@ import http.client
 import json
 import socket
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -21,6 +23,8 @@ from tests.server_process import ServerProcess
 
 SECONDS_MAX = 1.0
 """Maximum wait of another user. A stall of the machine is exempt: the longest of the ten waits of each kind."""
+PIPELINED_SECONDS_MAX = 0.01
+"""Maximum of the median wait for a small batch beside a user who uses a whole shard. It was twice that."""
 POOL_BYTES = 512 << 20
 SMALL_POOL = {"SYSTEM_MEMORY_POOL_SIZE": "512 MiB"}
 HOSTILE = ("hostile-1", "hostile-2")
@@ -91,8 +95,9 @@ def victim_of(server: ServerProcess) -> Iterator[Victim]:
         for _ in range(60):
             root.send("data", "large", 0, bytes(1_000_000))
         root.send("data", "small", 0, b"s")
+        few = frames.permissions(["poll_messages", "read_streams"])
         for name in HOSTILE:
-            root.ok(Code.CREATE_USER, frames.create_user(name, "password", frames.permissions(["poll_messages"])))
+            root.ok(Code.CREATE_USER, frames.create_user(name, "password", few))
         rights = frames.permissions(["poll_messages", "send_messages", "read_streams"])
         root.ok(Code.CREATE_USER, frames.create_user("victim", "password", rights))
     with (
@@ -163,3 +168,57 @@ def test_connections_of_one_user_leave_places_to_others(start_server: StartServe
         for _ in range(100):
             stack.enter_context(closing(socket.create_connection((server.host, server.port), 20, ("127.0.0.2", 0))))
         victim.check(show)
+
+
+PIPELINING = """
+import selectors, socket, struct, sys
+host, port, login, frames = sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), bytes.fromhex(sys.argv[4])
+ready = selectors.DefaultSelector()
+for _ in range(16):
+    connection = socket.create_connection((host, port), 20)
+    connection.sendall(login)
+    status, length = struct.unpack("<II", connection.recv(8, socket.MSG_WAITALL))
+    assert status == 0, status
+    connection.recv(length, socket.MSG_WAITALL)
+    connection.setblocking(False)
+    ready.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE, memoryview(frames))
+print("ready", flush=True)
+while True:
+    for key, events in ready.select():
+        if events & selectors.EVENT_READ and not key.fileobj.recv(1 << 20):
+            sys.exit("a connection was closed")
+        if events & selectors.EVENT_WRITE:
+            rest = key.data[key.fileobj.send(key.data) :]
+            ready.modify(key.fileobj, key.events, rest or memoryview(frames))
+"""
+"""A client that reads and writes as fast as it can on 16 connections, in a process of its own."""
+
+
+@contextmanager
+def pipelining(server: ServerProcess, code: int, payload: bytes) -> Iterator[None]:
+    """Keep 16 connections of a user busy with one request, without waiting for answers in between."""
+    login = frames.request(Code.LOGIN_USER, frames.login(HOSTILE[0], "password"))
+    many = frames.request(code, payload) * 1000
+    arguments = [sys.executable, "-c", PIPELINING, server.host, str(server.port), login.hex(), many.hex()]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as client:
+        try:
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"ready\n"
+            yield
+            assert client.poll() is None, "the client has ended"
+        finally:
+            client.kill()
+
+
+@pytest.mark.alone
+def test_pipelined_requests_delay_no_other_user(start_server: StartServer, show: list[str]) -> None:
+    """Regression: shards gave each connection a turn of its own, and 16 pipelining ones of a user delayed the sends of
+    others by 20 ms each.
+    """
+    server = start_server(SMALL_POOL)
+    topic = frames.ident("data") + frames.ident("small")
+    with victim_of(server) as victim, pipelining(server, Code.GET_TOPIC, topic):
+        victim.check(show)
+        seconds = sorted(_timed(victim.send) for _ in range(200))
+        show.append(f"send: p50 {seconds[100] * 1000:.1f} ms, p99 {seconds[198] * 1000:.1f} ms")
+        assert seconds[100] < PIPELINED_SECONDS_MAX, show[-1]

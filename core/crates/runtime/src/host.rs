@@ -127,6 +127,8 @@ impl Host {
         let mut completions = Vec::new();
         let mut last_tick = Instant::now();
         loop {
+            let now = self.now();
+            self.shard.begin_turn(now, &mut self.state.effects);
             self.take_mail();
             self.flush_overflow();
             self.end_waits();
@@ -143,7 +145,7 @@ impl Host {
             if self.state.aborting || (self.shard.is_stopped() && self.state.sockets.is_quiet()) {
                 break;
             }
-            let wait = if self.state.inputs.is_empty() {
+            let wait = if self.state.inputs.is_empty() && !self.shard.awaits_turn() {
                 tick.saturating_sub(last_tick.elapsed())
                     .min(self.until_next_deadline())
             } else {

@@ -9,6 +9,7 @@ mod driving;
 mod expiry;
 pub mod proxy;
 pub(crate) mod registry;
+pub(crate) mod turns;
 mod unauthenticated;
 
 use std::{
@@ -20,7 +21,7 @@ use std::{
 use headrace_model::{ShardId, Timestamp};
 use headrace_wire::Status;
 
-use self::{closing::DeadlineKind, connection::Connection, registry::ClientRegistry};
+use self::{closing::DeadlineKind, connection::Connection, registry::ClientRegistry, turns::Turns};
 use crate::{api::ConnectionKey, dispatch::Refusals, routing::served::Opening};
 
 /// Interval between retries of connections that found the buffer pool empty.
@@ -32,6 +33,8 @@ pub(crate) struct Sessions {
     connections: Vec<Option<Box<Connection>>>,
     counts: Counts,
     touched: Vec<ConnectionKey>,
+    /// Shares of the present turn, and connections that wait for the next one.
+    pub(crate) turns: Turns,
     /// Connections that wait for their peer to close.
     lingering: Vec<ConnectionKey>,
     /// Deadlines of connections, with the condition that each must meet.
@@ -85,6 +88,7 @@ impl Sessions {
             connections: Vec::new(),
             counts: Counts::default(),
             touched: Vec::new(),
+            turns: Turns::default(),
             lingering: Vec::new(),
             deadlines: BinaryHeap::new(),
             starved: Vec::new(),

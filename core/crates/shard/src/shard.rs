@@ -97,6 +97,18 @@ impl Shard {
         Timestamp(self.wall().0.saturating_sub(self.clock.doubted_micros))
     }
 
+    /// Begin a turn: every user has a new share of it, and connections go on that had to wait for it. Call it whenever
+    /// the host has looked for completions.
+    pub fn begin_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.set_now(now);
+        self.serve_turns(effects);
+    }
+
+    /// Return whether connections wait for the next turn, so that the host does not wait for completions.
+    pub fn awaits_turn(&self) -> bool {
+        self.sessions.turns.are_awaited()
+    }
+
     /// Process one input. Effects are pushed in the order in which the host must start them.
     pub fn step(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
         self.set_now(now);
@@ -182,6 +194,7 @@ impl Shard {
         self.tick_links(effects);
         self.end_waits(now, effects);
         self.sessions.retry_starved(now);
+        self.sessions.turns.forget_idle();
         self.close_lingering(effects);
         self.process_deadlines(effects);
         self.close_slow_readers(effects);

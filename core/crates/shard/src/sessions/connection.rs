@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     pub(crate) is_payload_awaited: bool,
     /// Number of its turn among connections that wait until their user holds less memory; 0 if it does not wait.
     pub(crate) share_turn: u64,
+    /// True if the connection waits for the next turn of its user.
+    pub(crate) awaits_turn: bool,
     /// True if the connection is listed for work at the end of the turn.
     pub(crate) touched: bool,
 }
@@ -93,6 +95,7 @@ impl Connection {
             payload_until: Timestamp(0),
             is_payload_awaited: false,
             share_turn: 0,
+            awaits_turn: false,
             touched: false,
         }
     }

@@ -84,6 +84,7 @@ impl Shard {
         connection.session.affinity = Affinity::default();
         connection.is_payload_awaited = false;
         connection.share_turn = 0;
+        connection.awaits_turn = false;
         if self.sessions.shutting_down {
             connection.begin_graceful_close();
         }

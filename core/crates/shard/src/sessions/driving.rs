@@ -15,6 +15,7 @@ use crate::{
     memory::{Place, Receiver},
     owner::Owner,
     routing::served::GatewayLink,
+    sessions::turns::Payer,
 };
 
 /// Maximum bytes of one send to a client.
@@ -82,11 +83,17 @@ impl Shard {
         let Some(mut connection) = self.sessions.take(key) else {
             return;
         };
+        let payer = Payer::of(&connection);
+        if !self.sessions.turns.begin(payer, &mut connection) {
+            self.sessions.put(connection);
+            return;
+        }
         while !connection.closing
             && connection.moving_to.is_none()
             && !self.sessions.congested
             && !self.is_held(key)
             && connection.session.catching_up != CatchingUp::Asked
+            && self.sessions.turns.goes_on(payer, &mut connection)
             && self.drive_one(&mut connection, effects)
         {
             connection.moving_to = self.sessions.transition.shard.take();
@@ -94,6 +101,7 @@ impl Shard {
                 self.begin_link(&mut connection, opening);
             }
         }
+        self.sessions.turns.end(payer);
         let is_broken = connection
             .gateway_link
             .as_deref()
@@ -109,35 +117,8 @@ impl Shard {
         if connection.gateway_link.is_some() {
             return self.process_frame(connection, effects);
         }
-        if let Some((code, mut payload)) = connection.inbox.take_large() {
-            if !connection.may_start(code) {
-                connection.inbox.restore_large(code, payload);
-                return false;
-            }
-            let claim = connection.inbox.take_claim();
-            connection.pipeline.announce(code);
-            let mut requester = Requester {
-                shard: self.config.shard,
-                key: connection.key,
-                session: &mut connection.session,
-                pipeline: &mut connection.pipeline,
-            };
-            let kept = if code == crate::dispatch::SEND_MESSAGES {
-                self.send_owned(&mut requester, payload, effects)
-            } else if code == crate::dispatch::STAGE_MESSAGES {
-                self.stage_owned(&mut requester, payload, effects)
-            } else {
-                let taken = self.dispatch(&mut requester, code, &mut payload, effects);
-                (!taken).then_some(payload)
-            };
-            let taken = kept.is_none();
-            if let Some(payload) = kept {
-                connection.inbox.restore_large(code, payload);
-                connection.inbox.hold(claim);
-            } else if let Some(claim) = claim {
-                connection.pipeline.hold(claim);
-            }
-            return taken;
+        if let Some((code, payload)) = connection.inbox.take_large() {
+            return self.drive_large(connection, code, payload, effects);
         }
         let (code, payload_bytes) = match connection.inbox.head() {
             Head::Incomplete => return false,
@@ -145,6 +126,7 @@ impl Shard {
                 // Refusals to a client that does not read them would pile up.
                 let has_room = connection.may_start(0);
                 if has_room {
+                    self.sessions.turns.spend(0);
                     self.refuse_short(connection, effects);
                 }
                 return has_room;
@@ -160,6 +142,7 @@ impl Shard {
         connection.pipeline.announce(code);
         if let Some(status) = self.refusal(&connection.session, code, payload_bytes) {
             // The frame boundary is known: skip the payload, answer, and continue with the next frame.
+            self.sessions.turns.spend(0);
             connection.share_turn = 0;
             connection.inbox.consume(REQUEST_HEADER_BYTES);
             connection.inbox.discard(payload_bytes);
@@ -193,6 +176,7 @@ impl Shard {
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
             return false;
         };
+        self.sessions.turns.spend(payload_bytes);
         let mut requester = Requester {
             shard: self.config.shard,
             key: *key,
@@ -222,6 +206,45 @@ impl Shard {
         connection.inbox.consume(REQUEST_HEADER_BYTES);
         let refusal = status_response(Status::INVALID_COMMAND);
         connection.pipeline.respond(refusal);
+    }
+
+    /// Start a request whose payload has a buffer of its own. Returns false if it has to wait.
+    fn drive_large(
+        &mut self,
+        connection: &mut Connection,
+        code: u32,
+        mut payload: Buffer,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        if !connection.may_start(code) {
+            connection.inbox.restore_large(code, payload);
+            return false;
+        }
+        self.sessions.turns.spend(payload.len());
+        let claim = connection.inbox.take_claim();
+        connection.pipeline.announce(code);
+        let mut requester = Requester {
+            shard: self.config.shard,
+            key: connection.key,
+            session: &mut connection.session,
+            pipeline: &mut connection.pipeline,
+        };
+        let kept = if code == crate::dispatch::SEND_MESSAGES {
+            self.send_owned(&mut requester, payload, effects)
+        } else if code == crate::dispatch::STAGE_MESSAGES {
+            self.stage_owned(&mut requester, payload, effects)
+        } else {
+            let taken = self.dispatch(&mut requester, code, &mut payload, effects);
+            (!taken).then_some(payload)
+        };
+        let taken = kept.is_none();
+        if let Some(payload) = kept {
+            connection.inbox.restore_large(code, payload);
+            connection.inbox.hold(claim);
+        } else if let Some(claim) = claim {
+            connection.pipeline.hold(claim);
+        }
+        taken
     }
 
     /// Return whether there is room for the answer to a request whose payload has arrived.
@@ -254,21 +277,13 @@ impl Shard {
             return;
         };
         connection.touched = false;
-        if !connection.sending && connection.pipeline.has_outgoing() {
-            connection.sending = true;
-            // A client shows by each part that it still reads. Gateways are watched by the silence of their links.
-            let bytes_max = match connection.gateway_link {
-                Some(_) => u64::MAX,
-                None => SENT_AT_ONCE_BYTES_MAX,
-            };
-            let (slices, bytes) = connection.pipeline.take_outgoing(bytes_max);
-            connection.sending_bytes = bytes;
-            connection.sending_since = self.now;
-            effects.push(Effect::Send {
-                connection: key,
-                slices,
-            });
+        let is_ready = !connection.sending && connection.pipeline.has_outgoing();
+        if is_ready && !self.send_some(key, effects) {
+            return;
         }
+        let Some(connection) = self.sessions.get_mut(key) else {
+            return;
+        };
         if connection.closing {
             if !connection.has_ended() {
                 return;
@@ -313,6 +328,30 @@ impl Shard {
             Ok(None) => {}
             Err(_) => self.sessions.starve(self.now, key),
         }
+    }
+
+    /// Send what is ready. Returns false if it has to wait for the next turn.
+    fn send_some(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
+        let Some((connection, turns)) = self.sessions.connection_and_turns(key) else {
+            return false;
+        };
+        // A client shows by each part that it still reads. Gateways are watched by the silence of their links.
+        let bytes_max = match connection.gateway_link {
+            Some(_) => u64::MAX,
+            None => SENT_AT_ONCE_BYTES_MAX,
+        };
+        if !turns.may_send(connection, bytes_max) {
+            return false;
+        }
+        connection.sending = true;
+        let (slices, bytes) = connection.pipeline.take_outgoing(bytes_max);
+        connection.sending_bytes = bytes;
+        connection.sending_since = self.now;
+        effects.push(Effect::Send {
+            connection: key,
+            slices,
+        });
+        true
     }
 
     /// Move a connection to the shard that owns the partitions of its requests.

@@ -101,6 +101,7 @@ impl Shard {
             return self.take_frame(&mut link, held.frame, Some(held.until), effects);
         }
         if let Some((code, payload)) = inbox.take_large() {
+            self.sessions.turns.spend(payload.len());
             let oversized_bytes = core::mem::take(&mut link.served.oversized_bytes);
             if oversized_bytes > 0 {
                 inbox.discard(oversized_bytes);
@@ -140,6 +141,7 @@ impl Shard {
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
             return false;
         };
+        self.sessions.turns.spend(payload_bytes);
         let goes_on = match ToNode::decode(code, payload) {
             Ok(SmallToNode::Append {
                 header,

@@ -1,6 +1,7 @@
 //! Sessions: logins, their end, shutdown.
 
 mod endings;
+mod turns;
 mod unauthenticated;
 
 use std::net::SocketAddr;

@@ -39,6 +39,8 @@ impl World {
             self.carry(process, shard);
             let host = &mut self.processes[process];
             let mut effects = Vec::new();
+            is_busy |= host.shards[shard].awaits_turn();
+            host.shards[shard].begin_turn(now, &mut effects);
             for input in std::mem::take(&mut host.inputs[shard]) {
                 is_busy = true;
                 host.shards[shard].step(now, input, &mut effects);
