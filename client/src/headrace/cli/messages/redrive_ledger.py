@@ -198,7 +198,13 @@ class Ledger:
     def _pinned(self, value: bytes) -> Intent | None:
         """Pin a value unless there is one; return the batch that is pinned then, if it is one of a redrive."""
         command = encode_pin_reader(stream=self._path.stream, reader=self._name, value=value)
-        pinned = decode_pinned_reader(self._asked(*command)).value
+        try:
+            pinned = decode_pinned_reader(self._connection.request(*command)).value
+        except ServerError as error:
+            if error.code != Status.UNAUTHORIZED:
+                raise
+            # That of another user.
+            return None
         return msgspec.json.decode(pinned, type=Intent) if pinned and self._has_begun(pinned) else None
 
     def _has_begun(self, value: bytes) -> bool:
@@ -215,11 +221,8 @@ class Ledger:
 
     def forget_intent(self) -> None:
         """Forget the batch that was begun: it is complete, or was not begun by a redrive."""
-        self._asked(*encode_unpin_reader(stream=self._path.stream, reader=self._name))
-
-    def _asked(self, code: int, payload: bytes) -> bytes:
         try:
-            return self._connection.request(code, payload)
+            self._connection.request(*encode_unpin_reader(stream=self._path.stream, reader=self._name))
         except ServerError as error:
             if error.code != Status.UNAUTHORIZED:
                 raise

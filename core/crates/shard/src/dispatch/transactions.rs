@@ -73,7 +73,8 @@ impl Context<'_> {
             name: request.reader.into(),
             value: request.value.to_vec(),
             is_owned: true,
-            own_only: !self.manages(stream),
+            // Who manages the stream deletes the pin of another user, and is not made to begin where that user chose.
+            own_only: true,
         };
         Ok(self.propose_in(stream, Operation::PinReader(command)))
     }
