@@ -93,6 +93,15 @@ impl Record {
         }
     }
 
+    /// Forget the listed segments from this offset on, except these: they were listed and never begun.
+    pub(crate) fn forget_from(&mut self, base: Offset, except: impl Fn(Offset) -> bool) {
+        if let Some(manifest) = &mut self.on_disk
+            && let Some(listed) = &mut manifest.segments
+        {
+            listed.retain(|listed| listed.base < base || except(listed.base));
+        }
+    }
+
     /// Return whether the manifest states that this opening writes.
     fn has_epoch(&self, epoch: u64) -> bool {
         let on_disk = self.on_disk.as_ref();

@@ -112,6 +112,17 @@ impl Log {
         self.synced_end = end;
     }
 
+    /// Forget the listed segments behind the end that have no log. They were to be begun, and nothing of them was on the
+    /// device: the segment before them goes on with their offsets.
+    pub(crate) fn forget_never_begun(&mut self, logs: &[(Offset, u64)]) {
+        let end = self.next_offset.max(self.synced_before());
+        let begun = |base: Offset| {
+            logs.iter().any(|(other, _)| *other == base)
+                || self.segments.iter().any(|segment| segment.base == base)
+        };
+        self.record.forget_from(end, begun);
+    }
+
     /// Remove the logs that the manifest states to be removed. A crash left them.
     pub(crate) fn finish_removals(&mut self) {
         let Some(first) = self.record.on_disk().map(|manifest| manifest.first) else {

@@ -110,6 +110,7 @@ impl Log {
                 self.removals.push(FileName::Index(*follower));
             }
         }
+        self.forget_never_begun(&logs);
         self.remove_orphans();
         self.size_bytes = self.segments.iter().map(|segment| segment.size).sum();
         self.phase = Phase::Open;

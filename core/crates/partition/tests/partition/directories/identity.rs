@@ -1,6 +1,7 @@
 //! Identity and completeness of a directory. Its parts are bound to each other: what does not fit is
 //! neither served nor removed, and the offsets of lost messages are not used again.
 
+use headrace_log::check::rebuilt_manifest;
 use headrace_model::{Durability, Namespace, Offset, PartitionId, StreamId, TopicId};
 use headrace_partition::storage::FileName;
 use headrace_partition::{
@@ -276,6 +277,36 @@ fn derived_files_of_the_neighbour_are_refused() {
     assert_eq!(world.stored(ALICE), None);
     let is_dropped = |notice: &Notice| matches!(notice, Notice::Dropped { .. });
     assert!(world.notices.iter().any(is_dropped), "{:?}", world.notices);
+}
+
+/// LOG-14: a segment that was listed and never begun is not a loss once the one before it has gone on.
+#[test]
+fn a_segment_that_was_never_begun_is_not_reported_as_lost() {
+    let settings = PartitionConfig {
+        segment_size_bytes: 10 * 1064,
+        ..config(Durability::Os)
+    };
+    let (namespace, catalog) = (settings.namespace, settings.catalog);
+    let mut world = World::new(settings);
+    for number in 0..9 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.close();
+    // A kill comes after the manifest, and before the file; the end of the segment before it was cut.
+    let manifest = rebuilt_manifest(namespace, catalog, &[0, 10].map(Offset));
+    for file in MANIFESTS {
+        world.disk.set_content(file, manifest.clone());
+    }
+    world.crash(Crash::Kill);
+    let batch = [sent(9, 1000), sent(10, 1000)];
+    world.append(&batch).expect("appended");
+    world.append(&[sent(11, 1000)]).expect("appended");
+    for _ in 0..2 {
+        world.crash(Crash::Kill);
+        let is_lost = |notice: &Notice| matches!(notice, Notice::Lost { .. });
+        assert!(!world.notices.iter().any(is_lost), "{:?}", world.notices);
+        assert_eq!(all(&mut world), (0..12).collect::<Vec<_>>());
+    }
 }
 
 /// LOG-12, LOG-14: a missing or shortened log is reported, wherever it is, and no offset is used again.
