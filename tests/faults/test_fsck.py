@@ -17,6 +17,8 @@ import pytest
 
 from headrace.cli import schemas
 from headrace_core import check_partition
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
 from tests.faults import segment_files
 from tests.faults.conftest import MESSAGES_COUNT, NEIGHBOUR, VICTIMS_COUNT, Prepared, Victim
 from tests.faults.segment_files import cut, flip
@@ -39,6 +41,15 @@ def checked(victim: Victim, *, repair: bool = False) -> list[dict[str, Any]]:
 
 
 def test_an_intact_directory_has_no_findings(prepared: Prepared) -> None:
+    for victim in prepared.victims(VICTIMS_COUNT):
+        assert checked(victim) == []
+
+
+def test_a_purged_topic_has_no_findings(prepared: Prepared) -> None:
+    """A purge leaves a manifest without a copy until there are messages again."""
+    with prepared.start() as connection:
+        connection.ok(Code.PURGE_TOPIC, frames.ident("s") + frames.ident("t"))
+    prepared.server.stop()
     for victim in prepared.victims(VICTIMS_COUNT):
         assert checked(victim) == []
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import struct
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.cli.diagnosis import partition_files
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code
-from tests.compatibility.protocol.raw import eventually
+from tests.compatibility.protocol.raw import RawConnection, eventually
+from tests.conftest import TWO_SHARDS
 from tests.faults import segment_files
 from tests.faults.conftest import NEIGHBOUR, VICTIMS_COUNT, Prepared
 from tests.faults.segment_files import flip
+from tests.faults.workload import Gate, Workload, join_all
 from tests.server_process import ServerProcess
 
 FAST: Mapping[str, str] = {"SYSTEM_SCRUB_RATE": "256 MiB", "SYSTEM_SCRUB_INTERVAL": "1 s"}
@@ -106,3 +110,35 @@ def test_a_topic_that_is_deleted_is_let_go(prepared: Prepared) -> None:
         "its damage is forgotten", lambda: scraped(server)["headrace_scrub_damaged_places"] == 0, timeout_seconds=120
     )
     connection.close()
+
+
+def test_what_is_being_written_is_no_damage(tmp_path: Path) -> None:
+    """Writes, stored offsets, removals, purges, deletions and kills are not taken for damage."""
+    settings = TWO_SHARDS | FAST | {"SYSTEM_SEGMENT_SIZE": "16 KiB", "MESSAGE_SAVER_SYNC_INTERVAL": "20 ms"}
+    server = ServerProcess(tmp_path / "data", settings).start()
+    gate = Gate(server.address)
+    workload = Workload(gate, seed=7)
+    workload.start()
+    with RawConnection.as_root(server.address) as connection:
+        connection.create_topic("changing", partitions=4)
+    for _ in range(2):
+        gate.open()
+        with RawConnection.as_root(server.address) as connection:
+            for _ in range(30):
+                for partition in range(4):
+                    connection.send("changing", "t", partition, *[bytes(900)] * 20)
+                    connection.send("changing", "t", partition, *[bytes(900)] * 20)
+                    place = frames.ident("changing") + frames.ident("t") + struct.pack("<I", partition)
+                    connection.ok(Code.DELETE_SEGMENTS, place + struct.pack("<I", 1))
+                connection.ok(Code.PURGE_TOPIC, frames.ident("changing") + frames.ident("t"))
+        workload.check_alive()
+        gate.shut()
+        server.kill()
+        gate.wait_all_left()
+        server.start()
+    gate.finish()
+    join_all(workload.workers)
+    until_passed(server, 2)
+    assert scraped(server)["headrace_scrub_damaged_places"] == 0
+    assert server.stop() == 0
+    assert "scrub:" not in server.log.read_text(encoding="utf-8")

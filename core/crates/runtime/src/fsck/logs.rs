@@ -32,8 +32,9 @@ impl Check<'_> {
         let listed = manifest.and_then(|manifest| manifest.segments.as_ref());
         let first = manifest.map_or(Offset(0), |manifest| manifest.first);
         let entry = |base: Offset| {
-            let listed = listed?.iter().find(|segment| segment.base == base)?;
-            Some(*listed)
+            let listed = listed?;
+            let index = listed.binary_search_by_key(&base, |segment| segment.base);
+            Some(listed[index.ok()?])
         };
         let mut known: Vec<Offset> = bases.clone();
         known.extend(

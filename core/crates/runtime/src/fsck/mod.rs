@@ -227,11 +227,11 @@ impl<'a> Check<'a> {
         let is_used = !self.files.is_empty();
         for file in names {
             if !self.files.contains_key(&file) {
-                // Earlier servers made no copy.
-                let is_earlier = good
+                // Earlier servers made no copy, and a purge leaves none until there are messages again.
+                let has_none = good
                     .as_ref()
-                    .is_some_and(|(found, _)| found.owner.is_none());
-                if is_used && !is_earlier {
+                    .is_some_and(|(found, _)| found.owner.is_none() || found.dropping);
+                if is_used && !has_none {
                     wrong.push((file, FindingKind::Missing, "it is missing".to_owned()));
                 }
                 continue;

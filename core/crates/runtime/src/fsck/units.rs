@@ -1,10 +1,11 @@
 //! Checks of parts of a partition that a server uses: what does not change any more, or only as a whole.
 
-use std::{io, path::Path};
+use std::{io, mem, path::Path};
 
+use headrace_log::storage::FileName;
 use headrace_model::{Namespace, Offset};
 
-use super::{Check, Finding, FindingKind, ManifestReport, Reading};
+use super::{Check, Finding, FindingKind, ManifestReport, Reading, logs::ExpectedLog};
 
 /// Part of a partition's files that is checked at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,60 +16,75 @@ pub(crate) enum Unit {
     Segment(Offset),
 }
 
-/// List the parts of a partition that can be checked now, ascending.
-pub(crate) fn units(
-    directory: &Path,
-    (namespace, catalog): (Namespace, u128),
-    reading: &dyn Reading,
-) -> io::Result<Vec<Unit>> {
-    let mut check = Check::of(directory.to_owned(), namespace, catalog, reading)?;
-    let manifest = check.manifests()?;
-    let sealed = check.sealed(manifest.as_ref());
-    Ok([Unit::Companions].into_iter().chain(sealed).collect())
+/// A partition that a server uses, with its files and its manifest as they were when it was opened.
+pub(crate) struct LivePartition<'a> {
+    check: Check<'a>,
+    manifest: Option<ManifestReport>,
+    /// Findings about the manifests.
+    found: Vec<Finding>,
+    /// Logs of the sealed segments, ascending.
+    sealed: Vec<ExpectedLog>,
 }
 
-/// Check one part. A part that is gone meanwhile has no findings. What is being written may look damaged: findings
-/// count if a later check has them too.
-pub(crate) fn check_unit(
-    directory: &Path,
-    (namespace, catalog): (Namespace, u128),
-    unit: Unit,
-    reading: &dyn Reading,
-) -> io::Result<Vec<Finding>> {
-    let mut check = Check::of(directory.to_owned(), namespace, catalog, reading)?;
-    let manifest = check.manifests()?;
-    match (unit, &manifest) {
-        (Unit::Companions, None) => {}
-        (Unit::Companions, Some(found)) => check.companions(found.generation)?,
-        (Unit::Segment(base), _) => {
-            check.result.findings.clear();
-            if check.sealed(manifest.as_ref()).contains(&unit) {
-                let expected = check.expected_logs(manifest.as_ref());
-                for log in expected.into_iter().filter(|log| log.base == base) {
-                    check.check_log(log, manifest.as_ref())?;
+impl<'a> LivePartition<'a> {
+    /// List the files and read the manifest.
+    pub(crate) fn open(
+        directory: &Path,
+        (namespace, catalog): (Namespace, u128),
+        reading: &'a dyn Reading,
+    ) -> io::Result<Self> {
+        let mut check = Check::of(directory.to_owned(), namespace, catalog, reading)?;
+        let manifest = check.manifests()?;
+        let mut found = mem::take(&mut check.result.findings);
+        // The server writes the copy after each manifest.
+        let copy = FileName::ManifestCopy.to_string();
+        found.retain(|finding| finding.kind != FindingKind::Missing || finding.file != copy);
+        let mut sealed = Vec::new();
+        if let Some(manifest) = &manifest
+            && !manifest.dropping
+        {
+            sealed = check.expected_logs(Some(manifest));
+            sealed.retain(|log| log.end.is_some());
+        }
+        Ok(Self {
+            check,
+            manifest,
+            found,
+            sealed,
+        })
+    }
+
+    /// Parts that can be checked, ascending.
+    pub(crate) fn units(&self) -> Vec<Unit> {
+        let segments = self.sealed.iter().map(|log| Unit::Segment(log.base));
+        [Unit::Companions].into_iter().chain(segments).collect()
+    }
+
+    /// Check one part. A part that is gone meanwhile fails as not found, or has no findings. What is being written may
+    /// look damaged: findings count if a partition that is opened later has them too.
+    pub(crate) fn check(&mut self, unit: Unit) -> io::Result<Vec<Finding>> {
+        self.check.result.findings.clear();
+        match unit {
+            Unit::Companions => {
+                self.check.result.findings.clone_from(&self.found);
+                if let Some(manifest) = &self.manifest {
+                    self.check.companions(manifest.generation)?;
+                }
+            }
+            Unit::Segment(base) => {
+                if let Ok(index) = self.sealed.binary_search_by_key(&base, |log| log.base) {
+                    self.check
+                        .check_log(self.sealed[index], self.manifest.as_ref())?;
                 }
             }
         }
-    }
-    let is_problem = |finding: &Finding| {
-        matches!(
-            finding.kind,
-            FindingKind::Damaged | FindingKind::Missing | FindingKind::Foreign
-        )
-    };
-    check.result.findings.retain(is_problem);
-    Ok(check.result.findings)
-}
-
-impl Check<'_> {
-    fn sealed(&self, manifest: Option<&ManifestReport>) -> Vec<Unit> {
-        let counts = |manifest: &&ManifestReport| !manifest.dropping;
-        let logs = manifest
-            .filter(counts)
-            .map(|manifest| self.expected_logs(Some(manifest)));
-        let logs = logs.into_iter().flatten();
-        logs.filter(|log| log.end.is_some())
-            .map(|log| Unit::Segment(log.base))
-            .collect()
+        let mut found = mem::take(&mut self.check.result.findings);
+        found.retain(|finding| {
+            matches!(
+                finding.kind,
+                FindingKind::Damaged | FindingKind::Missing | FindingKind::Foreign
+            )
+        });
+        Ok(found)
     }
 }

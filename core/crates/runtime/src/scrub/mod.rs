@@ -11,6 +11,7 @@ mod schedule;
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -29,7 +30,7 @@ use crate::{
     events::Events,
     fsck::{
         Finding, FindingKind,
-        units::{Unit, check_unit, units},
+        units::{LivePartition, Unit},
     },
     storage::{partition_directory, replace_file},
 };
@@ -145,7 +146,7 @@ struct Pass<'a> {
     events: &'a Events,
     shared: &'a Shared,
     schedule: Schedule,
-    reading: Paced<'a>,
+    reading: Rc<Paced<'a>>,
     saved: Instant,
     looked: Instant,
     has_failed_to_save: bool,
@@ -164,7 +165,11 @@ impl<'a> Pass<'a> {
             events,
             shared,
             schedule,
-            reading: Paced::new(&shared.stop, config.bytes_per_second, &shared.bytes),
+            reading: Rc::new(Paced::new(
+                &shared.stop,
+                config.bytes_per_second,
+                &shared.bytes,
+            )),
             saved: Instant::now(),
             looked: Instant::now(),
             has_failed_to_save: false,
@@ -176,7 +181,8 @@ impl<'a> Pass<'a> {
     fn run(mut self) -> Result<(), Stopped> {
         // What was repaired while the server was stopped is not damage any more.
         for part in self.schedule.damaged_parts() {
-            self.check(part)?;
+            let found = self.findings_now(part)?;
+            self.judge(part, found)?;
         }
         loop {
             while let Err(seconds) = self.schedule.begin(now_seconds()) {
@@ -203,19 +209,30 @@ impl<'a> Pass<'a> {
     }
 
     fn check_partition(&mut self, namespace: Namespace) -> Result<(), Stopped> {
-        let (directory, identity) = self.place(namespace);
-        let units = match units(&directory, identity, &self.reading) {
-            Ok(units) => units,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(Stopped),
-            // Its companions are where the same failure is reported, if it is one.
-            Err(_) => vec![Unit::Companions],
+        let whole = Part {
+            namespace,
+            unit: Unit::Companions,
         };
-        for unit in units {
+        // The partition reads as this does, and lives as long as the loop.
+        let reading = Rc::clone(&self.reading);
+        let (directory, identity) = self.place(namespace);
+        let mut partition = match LivePartition::open(&directory, identity, &*reading) {
+            Ok(partition) => partition,
+            Err(error) => {
+                let found = self.failed(whole, &error)?;
+                return self.judge(whole, found);
+            }
+        };
+        for unit in partition.units() {
             let part = Part { namespace, unit };
             if !self.schedule.wants(part) {
                 continue;
             }
-            self.check(part)?;
+            let found = match partition.check(unit) {
+                Ok(found) => found,
+                Err(error) => self.failed(part, &error)?,
+            };
+            self.judge(part, found)?;
             self.schedule.passed(part);
             if self.saved.elapsed() >= SAVE_INTERVAL {
                 self.save();
@@ -232,12 +249,11 @@ impl<'a> Pass<'a> {
         (directory, (namespace, self.config.catalog))
     }
 
-    /// Check a part, twice if it looks damaged, and report damage that is new.
-    fn check(&mut self, part: Part) -> Result<(), Stopped> {
-        let mut found = self.findings(part)?;
+    /// Report what a check has found in a part, if a later one finds it too and it is new.
+    fn judge(&mut self, part: Part, mut found: Vec<Finding>) -> Result<(), Stopped> {
         if !found.is_empty() {
             self.wait(CONFIRM_AFTER)?;
-            let again = self.findings(part)?;
+            let again = self.findings_now(part)?;
             let key = |finding: &Finding| (finding.file.clone(), finding.kind, finding.position);
             let again: Vec<_> = again.iter().map(key).collect();
             found.retain(|finding| again.contains(&key(finding)));
@@ -273,24 +289,32 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    fn findings(&self, part: Part) -> Result<Vec<Finding>, Stopped> {
+    /// Check a part of a partition as it is now.
+    fn findings_now(&self, part: Part) -> Result<Vec<Finding>, Stopped> {
         let (directory, identity) = self.place(part.namespace);
-        match check_unit(&directory, identity, part.unit, &self.reading) {
+        let checked = LivePartition::open(&directory, identity, &*self.reading)
+            .and_then(|mut partition| partition.check(part.unit));
+        match checked {
             Ok(found) => Ok(found),
-            Err(error) => match error.kind() {
-                io::ErrorKind::Interrupted => Err(Stopped),
-                // It was removed meanwhile.
-                io::ErrorKind::NotFound => Ok(Vec::new()),
-                _ if is_of_the_device(&error) => Ok(vec![unreadable(part, &error)]),
-                _ => {
-                    let message = format!(
-                        "scrub: {} is left out of this pass: {error}",
-                        directory.display()
-                    );
-                    self.events.push(Level::Warning, message);
-                    Ok(Vec::new())
-                }
-            },
+            Err(error) => self.failed(part, &error),
+        }
+    }
+
+    /// Return the findings about a part whose check has failed.
+    fn failed(&self, part: Part, error: &io::Error) -> Result<Vec<Finding>, Stopped> {
+        match error.kind() {
+            io::ErrorKind::Interrupted => Err(Stopped),
+            // It was removed meanwhile.
+            io::ErrorKind::NotFound => Ok(Vec::new()),
+            _ if is_of_the_device(error) => Ok(vec![unreadable(part, error)]),
+            _ => {
+                let message = format!(
+                    "scrub: files of partition {} are left out of this pass: {error}",
+                    part.namespace
+                );
+                self.events.push(Level::Warning, message);
+                Ok(Vec::new())
+            }
         }
     }
 
