@@ -149,6 +149,23 @@ async def test_other_requests(body, headers, status):
         assert (await post(session, body, **given))[0] == status
 
 
+async def test_guesses_are_few():
+    """Regression: any caller could try any number of tokens. Who sends none at all has not guessed."""
+    async with webhook(token="secret") as (_, session):
+        for _ in range(30):
+            assert (await post(session, b"{}"))[0] == 401
+        statuses = [(await post(session, b"{}", Authorization=f"Bearer {number}"))[0] for number in range(22)]
+        assert statuses == [401] * 20 + [429] * 2
+        # The right one is refused as well: otherwise the limit would be none.
+        status, _, headers = await post(session, b"[]", Authorization="Bearer secret")
+        assert status == 429
+        assert 1 <= int(headers["Retry-After"]) <= 10
+    async with webhook(token="secret") as (_, session):
+        assert (await post(session, b"[]", Authorization="Bearer secret"))[0] == 200
+        statuses = {(await post(session, b"{}", Authorization="Bearer x"))[0] for _ in range(30)}
+        assert statuses == {401}, "who shares the address of a caller does not lock him out"
+
+
 async def test_those_who_wait_at_a_stop_are_refused():
     async with webhook() as (source, session):
         calls = [post(session, b'{"n": 1}') for _ in range(3)]

@@ -23,6 +23,7 @@ _REASONS: Final = {
     412: "The state is not the one that the change is meant for.",
     413: "The body is too large, or a group has no space for it.",
     422: "The body has another form, or the configuration is not valid: `problems` has each mistake.",
+    429: "Too many wrong tokens have come from the address of the caller: `Retry-After` has the seconds to wait.",
     503: "The topic of the group cannot be reached, the disk takes no change, or the process is not ready; try again.",
 }
 _INTRODUCTION: Final = """\
@@ -101,7 +102,7 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     for status, answer in endpoint.other_answers.items():
         responses[str(status)] = _success(status, answer)
     # Another name than localhost, and a page that a browser shows, are refused without a token.
-    statuses = {*endpoint.errors, *(() if endpoint.is_public else (401, 403))}
+    statuses = {*endpoint.errors, *(() if endpoint.is_public else (401, 403, 429))}
     if endpoint.body is not None:
         statuses |= {400, 413, 422}
     for status in sorted(statuses):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
 
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.guesses import TOO_MANY_GUESSES, Guesses
 from headrace_connectors.pipeline_file.models import HttpSettings
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Problem, SettingsError
@@ -29,14 +31,25 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def authentication(settings: HttpSettings) -> Any:
     """Return a middleware that requires the token; without one, that programs of this machine call, and no web page."""
     known = () if settings.token is None else (f"Bearer {settings.token.reveal()}",)
+    guesses = Guesses()
     of_metrics = () if settings.metrics_token is None else (f"Bearer {settings.metrics_token.reveal()}",)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in _OPEN:
             return await handler(request)
-        accepted = (*known, *of_metrics) if request.path == _METRICS else known
-        if known and not is_one_of(request.headers.get("Authorization", ""), accepted):
+        given = request.headers.get("Authorization", "")
+        is_right = is_one_of(given, known)
+        if known and request.path == _METRICS and not is_right and is_one_of(given, of_metrics):
+            # Who has this token may have guesses at the other one: it is neither counted nor known.
+            return await handler(request)
+        if known:
+            seconds = guesses.refused_for_seconds(request.remote, is_given=bool(given), is_right=is_right)
+            if seconds > 0:
+                refusal = problem(429, "too_many_guesses", TOO_MANY_GUESSES)
+                refusal.headers["Retry-After"] = str(math.ceil(seconds))
+                return refusal
+        if known and not is_right:
             return problem(401, "unauthorized", "the header Authorization has not the token of `http.token`")
         if not known and ("Origin" in request.headers or not _is_local(request.host)):
             # A page that a browser shows could call it otherwise, by a form or a name that resolves to loopback.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import resource
 from abc import abstractmethod
 from collections import deque
@@ -17,6 +18,7 @@ from aiohttp import hdrs, web
 from headrace_chassis import admin_http
 from headrace_chassis.errors import ListenError
 from headrace_connectors.contract import Batch, ConnectorError, InFlight, Opaque, Record, Settings, Source
+from headrace_connectors.guesses import TOO_MANY_GUESSES, Guesses
 from headrace_settings import Address, Between, Duration, Size
 
 _RETRY_SECONDS: Final = 1
@@ -108,6 +110,7 @@ class HttpEndpoint(Source):
         self._batch_requests = limits.batch_size
         self._listening = contextlib.AsyncExitStack()
         self._is_closing = False
+        self._guesses = Guesses()
         self.address: Address | None = None
         """Address actually bound."""
 
@@ -122,6 +125,24 @@ class HttpEndpoint(Source):
         Raises:
             RequestRefused: The caller is not known.
         """
+
+    def require(self, http: web.Request, *, is_given: bool, is_right: bool, refusal: RequestRefused) -> None:
+        """Refuse a request without the right credentials, and any from an address with too many wrong ones.
+
+        Args:
+            http: The request.
+            is_given: True if it has credentials.
+            is_right: True if these are the right ones.
+            refusal: Refusal of wrong ones, and of none.
+
+        Raises:
+            RequestRefused: The caller is not known.
+        """
+        seconds = self._guesses.refused_for_seconds(http.remote, is_given=is_given, is_right=is_right)
+        if seconds > 0:
+            raise RequestRefused(429, TOO_MANY_GUESSES, {"Retry-After": str(math.ceil(seconds))})
+        if not is_right:
+            raise refusal
 
     @abstractmethod
     def records(self, http: web.Request, body: bytes) -> Iterator[Record]:

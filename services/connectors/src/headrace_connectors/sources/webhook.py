@@ -65,9 +65,15 @@ class Webhook(HttpEndpoint):
         token = self._settings.token
         if token is None:
             refuse_pages(http)
-        elif not is_one_of(http.headers.get("Authorization", ""), (f"Bearer {token.reveal()}",)):
+        else:
+            given = http.headers.get("Authorization", "")
             text = "the header Authorization has not the token of this webhook"
-            raise RequestRefused(401, text, {"WWW-Authenticate": "Bearer"})
+            self.require(
+                http,
+                is_given=bool(given),
+                is_right=is_one_of(given, (f"Bearer {token.reveal()}",)),
+                refusal=RequestRefused(401, text, {"WWW-Authenticate": "Bearer"}),
+            )
 
     def records(self, http: web.Request, body: bytes) -> Iterator[Record]:
         """Return a record for each value of JSON."""

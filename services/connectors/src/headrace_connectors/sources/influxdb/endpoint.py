@@ -91,9 +91,13 @@ class InfluxEndpoint(HttpEndpoint):
         if settings.password is not None and settings.username is not None:
             given, expected = f"{name}\0{password}", f"{settings.username}\0{settings.password.reveal()}"
             is_known = is_one_of(given, (expected,)) or is_known
-        if not is_known:
-            text = "unauthorized: neither the token nor user and password are those of this source"
-            raise RequestRefused(401, text, {"WWW-Authenticate": 'Basic realm="InfluxDB"'})
+        text = "unauthorized: neither the token nor user and password are those of this source"
+        self.require(
+            http,
+            is_given=bool(scheme or name or password),
+            is_right=is_known,
+            refusal=RequestRefused(401, text, {"WWW-Authenticate": 'Basic realm="InfluxDB"'}),
+        )
 
     def records(self, http: web.Request, body: bytes) -> Iterator[Record]:
         """Return a record for each point."""
