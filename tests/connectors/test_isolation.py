@@ -97,7 +97,7 @@ class Process(Connectors):
 
     popen: subprocess.Popen[bytes] | None = None
 
-    def start(self, pipeline: str) -> None:
+    def start(self, pipeline: str, **variables: str) -> None:
         """Start it and wait until it answers."""
         plugins = self.directory / "plugins"
         distribution = plugins / "odd-1.0.dist-info"
@@ -110,7 +110,7 @@ class Process(Connectors):
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "headrace_connectors", str(self.file)],
-                env=os.environ | {"PYTHONPATH": str(plugins)},
+                env=os.environ | {"PYTHONPATH": str(plugins)} | variables,
                 stdout=log,
                 stderr=log,
             )
@@ -201,6 +201,18 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(
     found = numbers(client, stream)
     assert set(found) == set(range(max(found) + 1))
     assert len(found) - len(set(found)) <= 2
+
+
+def test_its_process_has_no_secrets_of_others(process: Process, stream: str, tmp_path: Path) -> None:
+    """Regression: the process of one connector had the whole environment, with the passwords of all."""
+    pipeline = odd(stream, tmp_path).replace("[sources.odd]\n", '[sources.odd]\nenvironment = ["OWN_*"]\n')
+    assert "environment" in pipeline
+    process.start(pipeline, PGPASSWORD="of-another", OWN_REGION="here")
+    process_id = process.document("odd")["process_id"]
+    found = Path(f"/proc/{process_id}/environ").read_bytes().split(b"\0")
+    assert b"OWN_REGION=here" in found
+    assert b"PGPASSWORD=of-another" not in found
+    assert any(one.startswith(b"PATH=") for one in found)
 
 
 @pytest.mark.long

@@ -293,6 +293,11 @@ def test_secrets_are_those_of_a_connector(configurations: Callable[..., Configur
     def hook(variable: str) -> dict[str, Any]:
         return {"plugin": "webhook", "stream": "s", "topic": "t", "settings": {"token": f"${{{variable}}}"}}
 
+    isolated = hook("TOKEN") | {"isolation": "process"}
+    found.check("sources", "other", isolated | hook("PGPASSWORD") | {"environment": ["PGPASSWORD", "PGPASS*"]})
+    for pattern in ("*", "P*", "AWS_*"):
+        with pytest.raises(SettingsError, match="may not be used over HTTP by other"):
+            found.check("sources", "other", isolated | hook("PGPASSWORD") | {"environment": [pattern]})
     found.check("sources", "hook", hook("TOKEN"))
     found.check("sources", "other", hook("PGPASSWORD"))
     for key, variable in (("other", "TOKEN"), ("new", "TOKEN"), ("hook", "PGPASSWORD"), ("new", "PGPASSWORD")):

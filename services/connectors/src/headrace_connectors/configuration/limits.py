@@ -62,7 +62,8 @@ class Limits:
                     "the host is not one of http.configuration.destinations of the pipeline file, or is not written "
                     "out: add it there, or refer to a variable that is the whole url",
                 )
-            for variable in variables_in(value):
+            passed = value if path == ("environment",) and isinstance(value, list | tuple) else ()
+            for variable in (*variables_in(value), *(name for name in passed if isinstance(name, str))):
                 if not self._may_use(kind, key, variable):
                     yield Problem(
                         name,

@@ -277,6 +277,10 @@ class ConnectorSettings(Section):
     """Run the connector with the others, or in a process of its own: for plugins that need a processor for themselves,
     or are not trusted to leave the others alone.
     """
+    environment: tuple[str, ...] = ()
+    """Names of variables of the environment that a process of its own has besides those that programs usually need, for
+    libraries that read them, such as `AWS_*`; `*` at the end of a name stands for any rest.
+    """
 
 
 class SourceSettings(ConnectorSettings):

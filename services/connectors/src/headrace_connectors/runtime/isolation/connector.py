@@ -11,6 +11,7 @@ import socket
 import sys
 from asyncio.subprocess import Process
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from headrace_connectors.runtime.backoff import Backoff
 from headrace_connectors.runtime.connector import Connector, Unsupported
 from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.isolation.child import LEASE_OVER, REPORT_SECONDS
+from headrace_connectors.runtime.isolation.environment import environment_of
 from headrace_connectors.runtime.isolation.messages import (
     BYTES_MAX,
     LENGTH,
@@ -209,7 +211,7 @@ class ProcessConnector(Connector):
             ConnectorError: The connector has ended with an error.
         """
         state = await self._states.load(self.key, self.plugin) if self.kind == "source" else None
-        child = self._child = await _started()
+        child = self._child = await _started(environment_of(os.environ, self.spec.settings.environment))
         base = (self.status.batches_count, self.status.records_count)
         try:
             child.send(Task(self.spec, self._server, state, self._until()))
@@ -335,7 +337,7 @@ def _failed(text: str, code: str | None) -> ConnectorError:
     return error
 
 
-async def _started() -> _Child:
+async def _started(environment: Mapping[str, str]) -> _Child:
     ours, theirs = socket.socketpair()
     with theirs:
         # A session of its own: a terminal's Ctrl-C goes to this process alone, which asks the other one to stop.
@@ -347,7 +349,7 @@ async def _started() -> _Child:
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,
-            env=os.environ,
+            env=environment,
         )
     reader, writer = await asyncio.open_connection(sock=ours)
     return _Child(process, reader, writer)
