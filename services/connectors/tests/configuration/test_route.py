@@ -61,8 +61,13 @@ async def mappings() -> Mappings:
 @pytest.fixture
 async def address(mappings: Mappings) -> AsyncIterator[URL]:
     """Address of the mapping."""
+
+    async def moved(_request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": "/m"})
+
     application = web.Application()
     application.router.add_get("/m", mappings.answer)
+    application.router.add_get("/moved", moved)
     async with TestServer(application) as server:
         yield server.make_url("/m")
 
@@ -112,6 +117,13 @@ async def test_another_mapping_takes_effect_with_a_new_epoch(route: Callable[...
     await mappings.asked_again()
     assert routed(found, 2) == [("two", "2")] * 2
     assert found.report() | {"checked_at": None} == {"epoch": "2", "checked_at": None, "error": None}
+
+
+async def test_a_redirect_is_not_followed(route: Callable[..., Any], mappings: Mappings, address: URL) -> None:
+    """It names a server that the settings, and the destinations that the pipeline file allows, do not name."""
+    with pytest.raises(MappingUnavailable, match=r"answered 302, a redirect: correct settings\.mapping_url"):
+        await route(mapping_url=str(address.with_path("/moved")))
+    assert mappings.statuses == []
 
 
 async def test_a_batch_is_never_split(route: Callable[..., Any], mappings: Mappings) -> None:

@@ -169,10 +169,13 @@ class Route(Transform):
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
-                session.get(settings.mapping_url) as response,
+                session.get(settings.mapping_url, allow_redirects=False) as response,
             ):
                 if response.status == 304 and tag is not None:
                     return None
+                if response.status // 100 == 3:
+                    text = f"{self._shown_url} answered {response.status}, a redirect: correct settings.mapping_url"
+                    raise MappingUnavailable(text)
                 body = await beginning(response.content, _BODY_BYTES_MAX + 1)
                 if response.status != 200:
                     text = body[:200].decode(errors="replace")
