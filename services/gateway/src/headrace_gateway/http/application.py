@@ -19,6 +19,7 @@ from headrace_chassis.correlation import REQUEST_ID, request_id_of
 from headrace_chassis.places import place_of
 from headrace_core import CodecError
 from headrace_gateway.access.proxies import HEADER
+from headrace_gateway.access.starts import Starts
 from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
 from headrace_gateway.http.admission.cors import Cors
 from headrace_gateway.http.admission.hosts import Hosts
@@ -80,6 +81,7 @@ class Application:
         self._hosts = Hosts(tuple(map(str.lower, services.config.allowed_hosts)), is_loopback=is_loopback)
         limits = services.config.rate_limit
         self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
+        self._starts = Starts()
         self.routes = [*ROUTES, *self._own_routes()]
         # A literal path takes precedence over a matching path with parameters.
         self._methods: dict[str, set[str]] = {}
@@ -372,6 +374,7 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             _check_text(request)
             bearer = request.get(_BEARER)
+            await self._starts.take(bearer.user_id if bearer is not None else place_of(request[SOURCE]))
             # Released when the answer was taken, by `_answer`.
             held = request[_HELD] = self.memory.held_by(bearer.user_id if bearer is not None else None)
             # Read the body first: a body that is too large is refused regardless of the query.
