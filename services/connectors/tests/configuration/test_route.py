@@ -120,7 +120,7 @@ async def test_another_mapping_takes_effect_with_a_new_epoch(route: Callable[...
 
 
 async def test_a_redirect_is_not_followed(route: Callable[..., Any], mappings: Mappings, address: URL) -> None:
-    """It names a server that the settings, and the destinations that the pipeline file allows, do not name."""
+    """A redirect names a server that the settings, and the destinations that the pipeline file allows, do not name."""
     with pytest.raises(MappingUnavailable, match=r"answered 302, a redirect: correct settings\.mapping_url"):
         await route(mapping_url=str(address.with_path("/moved")))
     assert mappings.statuses == []
