@@ -438,6 +438,10 @@ def test_a_manifest_damaged_with_its_copy_closes_its_partition(prepared: Prepare
     findings.assert_none()
 
 
+OWNER_BYTES = 24
+"""Size of the record of who owns an offset, before the first one."""
+
+
 @killed_alone
 def test_damaged_stored_offsets(prepared: Prepared) -> None:
     """LOG-10, LOG-14: complete records are used; without any, a consumer starts from the beginning; messages are
@@ -447,7 +451,9 @@ def test_damaged_stored_offsets(prepared: Prepared) -> None:
         "missing": (lambda file: file.unlink(), None),
         "empty": (lambda file: cut(file, 0), None),
         "noise": (lambda file: file.write_bytes(random.Random(3).randbytes(1000)), None),
-        "flipped": (lambda file: flip(file, 3), None),
+        "flipped": (lambda file: flip(file, OWNER_BYTES + 3), None),
+        # The offset has no owner then.
+        "flipped in its owner": (lambda file: flip(file, 3), CONSUMER_OFFSET),
         "torn behind a record": (lambda file: append(file, file.read_bytes()[:11]), CONSUMER_OFFSET),
     }
     victims = dict(zip(damage, prepared.victims(len(damage)), strict=True))

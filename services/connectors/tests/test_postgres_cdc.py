@@ -94,6 +94,33 @@ async def test_changes_are_read_and_forgotten_by_a_commit_alone(table, source, w
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_the_text_of_a_value_does_not_depend_on_settings(table, source, way):
+    """A day in the order of the database would be another day in a copy."""
+    (name,) = table.execute("SELECT current_database()").fetchone()
+    settings = {
+        "datestyle": "'SQL, DMY'",
+        "intervalstyle": "sql_standard",
+        "bytea_output": "escape",
+        "extra_float_digits": "0",
+    }
+    for setting, value in settings.items():
+        table.execute(f'ALTER DATABASE "{name}" SET {setting} = {value}')
+    table.execute("ALTER TABLE a ADD day date, ADD span interval, ADD raw bytea, ADD r float8")
+    values = "'2024-03-05', '1 year 2 mons -3 days 04:05:06', '\\x00ff41', 0.1::float8 + 0.2"
+    table.execute(f"INSERT INTO a (id, day, span, raw, r) VALUES (1, {values})")
+    one = await source(**way, snapshot="initial")
+    found = []
+    for row_id in (2, 3):
+        while len(found) < row_id - 1:
+            found += [record.payload["row"] for record in (await polled(one)).records]
+            await one.commit()
+        table.execute(f"INSERT INTO a (id, day, span, raw, r) VALUES ({row_id}, {values})")
+    forms = [(row["day"], row["span"], row["raw"], str(row["r"])) for row in found]
+    expected = ("2024-03-05", "1 year 2 mons -3 days +04:05:06", "\\x00ff41", "0.30000000000000004")
+    assert forms == [expected, expected]
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 async def test_a_commit_that_was_not_made_is_made_up_for(table, source, way):
     """A process dies after the state was stored and before the commit: nothing is read twice, and the slot moves on."""
     one = await source(**way)

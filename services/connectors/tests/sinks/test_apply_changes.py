@@ -70,6 +70,23 @@ async def test_changes_are_done_in_their_order(sink_of, database):
     assert rows(database) == [(9, "last")]
 
 
+async def test_names_may_have_a_percent_sign(sink_of, database):
+    """Regression: only `insert` into a table without one worked."""
+    database.execute('CREATE TABLE copy."50 %b" ("id %s" int PRIMARY KEY, "discount %" int)')
+    sink = await sink_of(tables={"public.orders": "copy.50 %b"})
+    await written(
+        sink,
+        change("insert", {"id %s": 1, "discount %": 5}),
+        change("update", {"id %s": 2, "discount %": 6}, {"id %s": 1}),
+        change("update", {"id %s": 3, "discount %": 7}),
+        change("insert", {"id %s": 4, "discount %": 8}),
+        change("delete", old={"id %s": 4}),
+    )
+    assert database.execute('SELECT * FROM copy."50 %b" ORDER BY 1').fetchall() == [(2, 6), (3, 7)]
+    await written(sink, change("truncate"), first=5)
+    assert database.execute('SELECT * FROM copy."50 %b"').fetchall() == []
+
+
 async def test_large_values_that_did_not_change_stay(sink_of, database):
     """Changes without them, with the same key and another one; and a row that is missing is made."""
     sink = await sink_of()

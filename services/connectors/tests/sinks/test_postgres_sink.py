@@ -51,6 +51,19 @@ async def test_fields_are_columns(sink_of, database):
     assert await sink.positions([PLACE, OTHER]) == {PLACE: 3}
 
 
+@pytest.mark.parametrize("settings", [{}, {"mode": "upsert", "key_columns": ["id %s"]}], ids=["insert", "upsert"])
+async def test_names_may_have_a_percent_sign(sink_of, database, settings):
+    """Regression: such a column, which is a placeholder to the library, stopped the sink for good."""
+    database.execute('CREATE SCHEMA "100 %"')
+    database.execute('CREATE TABLE "100 %"."50 %b" ("id %s" int PRIMARY KEY, "discount %" int, "%(x)s" text)')
+    sink = await sink_of(table="100 %.50 %b", offsets_table="100 %.of%s", **settings)
+    await sink.write(messages({"id %s": 1, "discount %": 5, "%(x)s": "a %s"}, {"id %s": 2}))
+    await sink.flush({PLACE: 2})
+    found = database.execute('SELECT * FROM "100 %"."50 %b" ORDER BY 1').fetchall()
+    assert found == [(1, 5, "a %s"), (2, None, None)]
+    assert await sink.positions([PLACE]) == {PLACE: 2}
+
+
 async def test_values_of_codecs_with_types_have_a_form_in_json(sink_of, database):
     """Avro and Arrow have more types than JSON."""
     sink = await sink_of()

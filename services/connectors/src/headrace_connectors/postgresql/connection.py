@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -12,6 +12,10 @@ from psycopg.rows import DictRow, dict_row
 from headrace_connectors.contract import ConnectorError, Unavailable
 
 Connection = psycopg.AsyncConnection[DictRow]
+
+FORMS: Final = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "3", "bytea_output": "hex"}
+"""Settings of every session: the text of a value does not depend on those of the database, the role or the address."""
+_SET_FORMS: Final = "; ".join(f"SET {name} = {value}" for name, value in FORMS.items())
 
 
 @contextmanager
@@ -67,6 +71,8 @@ class Database:
                         application_name=self._name,
                         connect_timeout=10,
                     )
+                    # Not options of the connection: poolers refuse those.
+                    await self._connection.execute(_SET_FORMS)
                 except psycopg.ProgrammingError:
                     # The text of libpq may have a part of the password.
                     raise ConnectorError("url is not an address of PostgreSQL: correct it") from None

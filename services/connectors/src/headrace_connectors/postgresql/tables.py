@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 from psycopg import sql
+from psycopg.abc import AdaptContext
+
+
+class Name(sql.Identifier):
+    """A name, quoted, in a statement with parameters, in which a percent sign is written twice."""
+
+    def as_bytes(self, context: AdaptContext | None = None) -> bytes:
+        """Return the name as a part of a statement."""
+        return super().as_bytes(context).replace(b"%", b"%%")
 
 
 class TableName(NamedTuple):
@@ -29,6 +38,11 @@ class TableName(NamedTuple):
     def identifier(self) -> sql.Identifier:
         """The name, quoted."""
         return sql.Identifier(self.schema, self.name)
+
+    @property
+    def in_statement(self) -> Name:
+        """The name in a statement with parameters."""
+        return Name(self.schema, self.name)
 
 
 def table_name(text: str) -> str:

@@ -16,7 +16,7 @@ from psycopg.rows import DictRow
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord
 from headrace_connectors.postgresql.connection import Connection
-from headrace_connectors.postgresql.tables import TableName
+from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.json_values import json_text
 from headrace_connectors.sinks.postgres.writers import Columns, columns_of, upsert
 
@@ -178,16 +178,16 @@ class _Target:
         changed = [name for name in values if name not in self._keys or values[name] != key[self._keys.index(name)]]
         # A row of a key alone is as it was.
         names = changed or [self._keys[0]]
-        assignments = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(name)) for name in names)
-        text = sql.SQL("UPDATE {} SET {} WHERE {}").format(self._table.identifier, assignments, self._condition())
+        assignments = sql.SQL(", ").join(sql.SQL("{} = %s").format(Name(name)) for name in names)
+        text = sql.SQL("UPDATE {} SET {} WHERE {}").format(self._table.in_statement, assignments, self._condition())
         return Statement(text, (*(values[name] for name in names), *key))
 
     def _inserted_if_missing(self, key: tuple[str | None, ...], values: Row) -> Statement:
-        columns = sql.SQL(", ").join(map(sql.Identifier, values))
+        columns = sql.SQL(", ").join(map(Name, values))
         # The types of parameters are those of the columns in VALUES of an INSERT alone.
-        casts = sql.SQL(", ").join(sql.SQL(f"CAST(%s AS {self._types[name]})") for name in values)
+        casts = sql.SQL(", ").join(sql.SQL(f"CAST(%s AS {self._types[name].replace('%', '%%')})") for name in values)
         text = sql.SQL("INSERT INTO {} ({}) SELECT {} WHERE NOT EXISTS (SELECT FROM {} WHERE {})").format(
-            self._table.identifier, columns, casts, self._table.identifier, self._condition()
+            self._table.in_statement, columns, casts, self._table.in_statement, self._condition()
         )
         return Statement(text, (*values.values(), *key))
 
@@ -203,11 +203,11 @@ class _Target:
         return Statement(text, tuple(values.values()))
 
     def _statement(self, text: str, parameters: tuple[str | None, ...]) -> Statement:
-        composed = sql.SQL(text).format(table=self._table.identifier, keys=self._condition())
+        composed = sql.SQL(text).format(table=self._table.in_statement, keys=self._condition())
         return Statement(composed, parameters)
 
     def _condition(self) -> sql.Composed:
-        return sql.SQL(" AND ").join(sql.SQL("{} = %s").format(sql.Identifier(name)) for name in self._keys)
+        return sql.SQL(" AND ").join(sql.SQL("{} = %s").format(Name(name)) for name in self._keys)
 
     def _key_of(self, row: Row, field: str) -> tuple[str | None, ...]:
         missing = [name for name in self._keys if row.get(name) is None]

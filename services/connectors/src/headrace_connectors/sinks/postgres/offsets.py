@@ -37,9 +37,7 @@ class Offsets:
 
     async def create(self, connection: Connection) -> None:
         """Create the table, if it does not exist. Failures as of `failures`."""
-        found = await connection.execute(
-            "SELECT to_regclass(%s)::text AS name", (self._statement("{table}").as_string(),)
-        )
+        found = await connection.execute("SELECT to_regclass(%s)::text AS name", (self._table.identifier.as_string(),))
         row = await found.fetchone()
         if row is not None and row["name"] is not None:
             return
@@ -48,7 +46,7 @@ class Offsets:
             contextlib.suppress(psycopg.errors.UniqueViolation),
         ):
             # Two sinks that create it at the same time get this violation of the catalog.
-            await connection.execute(self._statement(_CREATE))
+            await connection.execute(self._statement(_CREATE), ())
 
     async def stored(self, connection: Connection, places: Sequence[Place]) -> dict[Place, int]:
         """Return the offsets that are stored."""
@@ -78,4 +76,4 @@ class Offsets:
             )
 
     def _statement(self, text: str) -> sql.Composed:
-        return sql.SQL(text).format(table=self._table.identifier)
+        return sql.SQL(text).format(table=self._table.in_statement)

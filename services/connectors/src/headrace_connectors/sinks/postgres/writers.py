@@ -10,7 +10,7 @@ from psycopg import sql
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord
 from headrace_connectors.postgresql.connection import Connection, failures
-from headrace_connectors.postgresql.tables import TableName
+from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.postgres.rows import RowShape
 
 _COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type,
@@ -142,14 +142,14 @@ def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str]) -> sql
         columns: Columns of the row, in the order of the parameters.
         keys: Columns that identify a row; empty: it is inserted in any case.
     """
-    names = [sql.Identifier(column) for column in columns]
+    names = [Name(column) for column in columns]
     statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
-        table.identifier, sql.SQL(", ").join(names), sql.SQL(", ").join([sql.Placeholder()] * len(names))
+        table.in_statement, sql.SQL(", ").join(names), sql.SQL(", ").join([sql.Placeholder()] * len(names))
     )
     if not keys:
         return statement
-    conflict = sql.SQL(", ").join(map(sql.Identifier, keys))
-    changed = [sql.Identifier(column) for column in columns if column not in keys]
+    conflict = sql.SQL(", ").join(map(Name, keys))
+    changed = [Name(column) for column in columns if column not in keys]
     if not changed:
         return sql.SQL("{} ON CONFLICT ({}) DO NOTHING").format(statement, conflict)
     values = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(column, column) for column in changed)

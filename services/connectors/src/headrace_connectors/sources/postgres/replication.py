@@ -16,7 +16,7 @@ from psycopg import conninfo, pq, sql
 from psycopg.errors import error_from_result
 
 from headrace_connectors.contract import ConnectorError, Unavailable
-from headrace_connectors.postgresql.connection import failures
+from headrace_connectors.postgresql.connection import FORMS, failures
 from headrace_connectors.sources.postgres.changes import print_lsn
 
 _DATA_SIZE: Final = struct.calcsize(">cQQq")
@@ -27,7 +27,7 @@ _STATUS: Final = struct.Struct(">cQQQqB")
 _EPOCH_SECONDS: Final = 946_684_800
 _SILENCE_SECONDS_MAX: Final = 60.0
 # As PostgreSQL's own subscribers: the form of values does not depend on settings of the database.
-_OPTIONS: Final = "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3"
+_OPTIONS: Final = " ".join(f"-c {name}={value}" for name, value in FORMS.items())
 _IN_USE: Final = "55006"
 _LOST: Final = "55000"
 
@@ -82,7 +82,7 @@ class ReplicationConnection:
                     replication="database",
                     application_name=name,
                     connect_timeout=10,
-                    options=f"{_OPTIONS} {options or ''}".strip(),
+                    options=f"{options or ''} {_OPTIONS}".strip(),
                 )
             except psycopg.OperationalError as error:
                 raise Unavailable(

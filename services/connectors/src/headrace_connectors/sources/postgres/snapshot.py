@@ -17,13 +17,6 @@ from headrace_connectors.sources.postgres.values import of_oid
 
 _TYPES = """SELECT attname AS name, atttypid::int AS oid FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
-# The form of values is that of changes, which does not depend on settings of the database.
-_FORMS = (
-    "SET LOCAL datestyle = ISO",
-    "SET LOCAL intervalstyle = postgres",
-    "SET LOCAL extra_float_digits = 3",
-    "SET LOCAL bytea_output = hex",
-)
 
 
 class Rows(NamedTuple):
@@ -84,8 +77,6 @@ class Snapshot:
                 "FROM txid_current_snapshot() s"
             )
             row = await cursor.fetchone()
-            for form in _FORMS:
-                await connection.execute(form)
         if row is None:
             raise AssertionError("the query returns one row")
         self._connection, self._found = connection, self._read()
