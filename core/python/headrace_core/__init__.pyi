@@ -401,12 +401,17 @@ class Ticket:
     holder: str
     """Name of the client that it was issued to."""
     stream_id: int | None
+    """Stream that it grants access to; None: the whole cluster."""
     topic_id: int | None
+    """Topic that it grants access to; None: the whole cluster."""
     partition_id: int | None
+    """Partition that it grants access to; None: the whole topic, or the whole cluster."""
     incarnation: int
     """Incarnation of the topic or of the partition; 0 for the cluster."""
     read: bool
+    """True if messages and offsets may be read, and offsets stored."""
     write: bool
+    """True if messages may be appended."""
     not_after: int
     """Last second, since the Unix epoch, in which the ticket is valid."""
     id: int
@@ -493,51 +498,82 @@ class Stream:
     """A stream. `topics` is empty in listings."""
 
     id: int
+    """Id of the stream."""
     name: str
+    """Name of the stream."""
     created_at_micros: int
+    """Time of the creation, in microseconds since the Unix epoch."""
     topics_count: int
+    """Number of topics."""
     size_bytes: int
+    """Size of its messages in bytes, headers included."""
     messages_count: int
+    """Number of messages."""
     topics: list[Topic]
+    """Topics of the stream; empty in listings."""
 
 @final
 class Partition:
     """A partition of a topic."""
 
     id: int
+    """Id of the partition within the topic."""
     created_at_micros: int
+    """Time of the creation, in microseconds since the Unix epoch."""
     segments_count: int
+    """Number of segments, the open one included."""
     current_offset: int
+    """Offset of the last message; 0 also when there is none."""
     size_bytes: int
+    """Size of its messages in bytes, headers included."""
     messages_count: int
+    """Number of messages."""
 
 @final
 class Topic:
     """A topic. `partitions` is empty in listings."""
 
     id: int
+    """Id of the topic within the stream."""
     name: str
+    """Name of the topic."""
     created_at_micros: int
+    """Time of the creation, in microseconds since the Unix epoch."""
     partitions_count: int
+    """Number of partitions."""
     message_expiry_micros: int
+    """Age in microseconds after which messages are removed; 2^64-1: never."""
     compression: Literal["none", "gzip"]
+    """Compression that clients apply to payloads: `none` or `gzip`."""
     replication_factor: int
+    """Number of copies of each partition."""
     max_size_bytes: int
+    """Size in bytes beyond which the oldest messages are removed; 2^64-1: unlimited."""
     size_bytes: int
+    """Size of its messages in bytes, headers included."""
     messages_count: int
+    """Number of messages."""
     partitions: list[Partition]
+    """Partitions of the topic; empty in listings."""
 
 @final
 class Message:
     """A stored message."""
 
     checksum: int
+    """Checksum of the message as it is stored: XXH3-64 of all of it after this field."""
     offset: int
+    """Offset in the partition."""
     timestamp_micros: int
+    """Time of the append, in microseconds since the Unix epoch."""
     origin_timestamp_micros: int
+    """Time at which the client created the message, in microseconds since the Unix epoch."""
     id: int
+    """Id of the message, 128 bits: that of the client, or drawn by the server."""
     partition_id: int
+    """Partition of the message."""
     payload: bytes
+    """Payload of the message."""
     user_headers: bytes
     """Encoded as in `encode_user_headers`."""
     @property
@@ -558,8 +594,11 @@ class Polled:
     """The result of a poll."""
 
     partition_id: int
+    """Partition that was polled; chosen by the server for a group."""
     current_offset: int
+    """Offset of the last message of the partition; 0 also when there is none."""
     messages: list[Message]
+    """Messages that were read, by ascending offset."""
     gap: tuple[int, int] | None
     """Offsets, from the first up to but not including the second, that were removed before `wait` could read them."""
 
@@ -568,7 +607,9 @@ class PartitionDescription:
     """State and placement of a partition."""
 
     id: int
+    """Id of the partition within the topic."""
     state: Literal["serving", "failed", "unreachable", "unplaced"]
+    """State of the partition: `serving`, `failed`, `unreachable` or `unplaced`."""
     node_id: int
     """Id of the node that serves the partition; 0: there are no partition nodes, or the partition is not placed."""
     node: str
@@ -594,16 +635,24 @@ class Client:
         """
     def login(self, username: str, password: str) -> int:
         """Log in with a password; returns the user's id."""
-    def login_with_token(self, token: str) -> int: ...
+    def login_with_token(self, token: str) -> int:
+        """Log in with a personal access token; returns the user's id."""
     def login_with_ticket(self, ticket: str) -> None:
         """Log in at a partition node; permits only the access that the ticket grants."""
-    def ping(self) -> None: ...
-    def stats(self) -> Stats: ...
-    def streams(self) -> list[Stream]: ...
-    def create_stream(self, name: str) -> Stream: ...
-    def delete_stream(self, stream: int | str) -> None: ...
-    def topics(self, stream: int | str) -> list[Topic]: ...
-    def topic(self, stream: int | str, topic: int | str) -> Topic | None: ...
+    def ping(self) -> None:
+        """Check that the server answers."""
+    def stats(self) -> Stats:
+        """Query the statistics of the server."""
+    def streams(self) -> list[Stream]:
+        """List the streams, without their topics."""
+    def create_stream(self, name: str) -> Stream:
+        """Create a stream, and return it."""
+    def delete_stream(self, stream: int | str) -> None:
+        """Delete a stream with its topics and messages."""
+    def topics(self, stream: int | str) -> list[Topic]:
+        """List the topics of a stream, without their partitions."""
+    def topic(self, stream: int | str, topic: int | str) -> Topic | None:
+        """Get a topic with its partitions; None if there is no such topic."""
     def create_topic(
         self,
         stream: int | str,
@@ -611,8 +660,10 @@ class Client:
         partitions: int,
         message_expiry_micros: int = 0,
         max_size_bytes: int = 0,
-    ) -> Topic: ...
-    def delete_topic(self, stream: int | str, topic: int | str) -> None: ...
+    ) -> Topic:
+        """Create a topic, and return it with its partitions. 0: the server's default expiry or size limit."""
+    def delete_topic(self, stream: int | str, topic: int | str) -> None:
+        """Delete a topic with its messages."""
     def send(
         self,
         stream: int | str,
@@ -643,7 +694,8 @@ class Client:
         """
     def explain_refusals(self) -> None:
         """Request explanations of refusals beyond the status, if the server supports them."""
-    def describe_partitions(self, stream: int | str, topic: int | str) -> list[PartitionDescription]: ...
+    def describe_partitions(self, stream: int | str, topic: int | str) -> list[PartitionDescription]:
+        """Query state and placement of each partition of a topic."""
     def capabilities(self) -> Capabilities:
         """Query the server's extensions to the binary protocol."""
     def wait(
@@ -697,15 +749,20 @@ class Client:
         consumer: int | str = ...,
         *,
         group: int | str | None = None,
-    ) -> None: ...
-    def groups(self, stream: int | str, topic: int | str) -> list[ConsumerGroup]: ...
-    def group(self, stream: int | str, topic: int | str, group: int | str) -> ConsumerGroup | None: ...
-    def create_group(self, stream: int | str, topic: int | str, name: str) -> ConsumerGroup: ...
+    ) -> None:
+        """Delete the stored offset of a consumer or a group."""
+    def groups(self, stream: int | str, topic: int | str) -> list[ConsumerGroup]:
+        """List the consumer groups of a topic, without their members."""
+    def group(self, stream: int | str, topic: int | str, group: int | str) -> ConsumerGroup | None:
+        """Get a consumer group with its members; None if there is no such group."""
+    def create_group(self, stream: int | str, topic: int | str, name: str) -> ConsumerGroup:
+        """Create a consumer group, and return it."""
     def delete_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
         """Delete a group with its offsets."""
     def join_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
         """Join a group with this connection; closing the connection ends the membership, too."""
-    def leave_group(self, stream: int | str, topic: int | str, group: int | str) -> None: ...
+    def leave_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
+        """Leave a group that this connection has joined."""
     def request(self, code: int, payload: bytes) -> bytes:
         """Send a command as one of the functions `encode_...` returns it, and return the payload of its answer.
 
@@ -714,7 +771,8 @@ class Client:
             ConnectionLost: The connection broke. It is unknown whether the server executed the command.
             ValueError: This is not a command.
         """
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection. Later calls raise `ConnectionLost`."""
 
 class SessionError(CoreError):
     """A request, a delivery or a session has failed. `args[0]` describes the failure."""
@@ -855,6 +913,7 @@ class Delivered:
     """Place of a stored message."""
 
     partition_id: int
+    """Partition that has the message."""
     offset: int | None
     """Offset in the partition; None if the server does not report offsets."""
 
@@ -919,7 +978,8 @@ class Deliveries:
     """Results of messages that were handed over together."""
 
     def __len__(self) -> int: ...
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Return whether all results are there."""
     def pending(self) -> Pending:
         """Operation that ends with the last result."""
     def result(self, timeout: float | None = None) -> list[tuple[Delivered, int]]:
@@ -985,7 +1045,8 @@ class Producer:
     def abort(self) -> None:
         """Give up what is buffered."""
     @property
-    def partitions_count(self) -> int: ...
+    def partitions_count(self) -> int:
+        """Number of partitions of the topic; 0 until it is known."""
     def counters(self) -> tuple[int, int, int, int]:
         """Bytes that are buffered; batches that were delivered, have failed, were sent."""
 
@@ -1239,8 +1300,10 @@ class Consumer:
         """
     def seek(self, partition: int, start: str, value: int = 0) -> Pending:
         """Continue at another place; the result is whether the consumer reads the partition."""
-    def pause(self, partitions: list[int]) -> None: ...
-    def resume(self, partitions: list[int]) -> None: ...
+    def pause(self, partitions: list[int]) -> None:
+        """Read no more messages of these partitions until `resume`."""
+    def resume(self, partitions: list[int]) -> None:
+        """Continue to read these partitions."""
     def position(self, partition: int) -> Pending:
         """Result: next offset to be read, None if unknown, and the end of the partition; None if it is not read."""
     def leave(self) -> Pending:
@@ -1629,7 +1692,9 @@ class Transaction:
     """Last commit under a name."""
 
     query_id: str
+    """Query that committed the batch."""
     batch_id: int
+    """Number of the batch within the query."""
     number: int
     """Number of the commit, which grows over all commits."""
     committed_at: int
@@ -1642,6 +1707,7 @@ class PinnedReader:
     was_there: bool
     """True if an earlier request has pinned the value."""
     value: bytes
+    """Value that is pinned: the earlier one, if there was one."""
 
 @final
 class PlannedRange:
@@ -1670,21 +1736,32 @@ class Capabilities:
     """Extensions of a server to the binary protocol."""
 
     version: int
+    """Version, which grows when the meaning of an extension changes."""
     codes: list[int]
+    """Codes of the supported commands, ascending."""
     limits: dict[int, int]
+    """Limits by the number of their kind, in the unit of the kind."""
 
 @final
 class WatchedPartition:
     """State of a watched partition; a status other than 0 is the reason why it is no longer watched."""
 
     status: int
+    """0: the partition is watched; otherwise the status code of the reason why it is no longer."""
     stream_id: int
+    """Id of the stream."""
     topic_id: int
+    """Id of the topic within the stream."""
     partition_id: int
+    """Id of the partition within the topic."""
     incarnation: int
+    """Incarnation, which distinguishes the partition from a deleted one with the same ids."""
     purge_epoch: int
+    """Number that grows with every purge, after which offsets restart at 0."""
     first_offset: int
+    """First offset that can be polled."""
     next_offset: int
+    """Offset after the last message that can be polled."""
 
 @final
 class Watcher:
@@ -1695,18 +1772,23 @@ class Watcher:
 
         The state of each partition is reported at once.
         """
-    def remove(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None: ...
-    def ping(self) -> None: ...
+    def remove(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None:
+        """Watch these partitions no longer, given as in `add`."""
+    def ping(self) -> None:
+        """Check that the server answers."""
     def next(self, timeout_seconds: float) -> list[WatchedPartition]:
         """Receive notifications, the newest of each partition last; empty after a timeout."""
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection. Later calls raise `ConnectionLost`."""
 
 @final
 class MessageBatch:
     """Polled messages that are converted to objects lazily, one at a time."""
 
     partition_id: int
+    """Partition that was polled; chosen by the server for a group."""
     current_offset: int
+    """Offset of the last message of the partition; 0 also when there is none."""
     gap: tuple[int, int] | None
     """Offsets, from the first up to but not including the second, that were removed before they could be read."""
     @property
@@ -1721,15 +1803,25 @@ class GlobalPermissions:
     """Global permissions."""
 
     manage_servers: bool
+    """Change servers."""
     read_servers: bool
+    """See statistics and clients."""
     manage_users: bool
+    """Create, change and delete users."""
     read_users: bool
+    """See users."""
     manage_streams: bool
+    """Create, change and delete streams."""
     read_streams: bool
+    """See streams."""
     manage_topics: bool
+    """Create, change and delete topics."""
     read_topics: bool
+    """See topics."""
     poll_messages: bool
+    """Poll messages."""
     send_messages: bool
+    """Send messages."""
     def __new__(
         cls,
         *,
@@ -1750,9 +1842,13 @@ class TopicPermissions:
     """Permissions on one topic."""
 
     manage_topic: bool
+    """Change and delete the topic."""
     read_topic: bool
+    """See the topic."""
     poll_messages: bool
+    """Poll messages from it."""
     send_messages: bool
+    """Send messages to it."""
     def __new__(
         cls,
         *,
@@ -1767,12 +1863,19 @@ class StreamPermissions:
     """Permissions on one stream, and on its topics by their ids."""
 
     manage_stream: bool
+    """Change and delete the stream."""
     read_stream: bool
+    """See the stream."""
     manage_topics: bool
+    """Create, change and delete its topics."""
     read_topics: bool
+    """See its topics."""
     poll_messages: bool
+    """Poll messages from its topics."""
     send_messages: bool
+    """Send messages to its topics."""
     topics: dict[int, TopicPermissions]
+    """Permissions on individual topics of the stream, by topic id."""
     def __new__(
         cls,
         *,
@@ -1790,7 +1893,9 @@ class Permissions:
     """All permissions of a user: global, and on streams by their ids."""
 
     everywhere: GlobalPermissions
+    """Permissions on the whole server."""
     streams: dict[int, StreamPermissions]
+    """Permissions on individual streams, by stream id."""
     def __new__(
         cls, *, everywhere: GlobalPermissions, streams: Mapping[int, StreamPermissions] | None = None
     ) -> Self: ...
@@ -1800,117 +1905,184 @@ class CacheMetrics:
     """Cache use of one partition."""
 
     stream_id: int
+    """Id of the stream."""
     topic_id: int
+    """Id of the topic within the stream."""
     partition_id: int
+    """Id of the partition within the topic."""
     hits: int
+    """Number of reads answered from the cache."""
     misses: int
+    """Number of reads that went to the disk."""
     hit_ratio: float
+    """Ratio of hits to reads, 0 to 1."""
 
 @final
 class Stats:
     """Statistics of a server."""
 
     process_id: int
+    """Process id of the server."""
     cpu_usage_percent: float
+    """CPU usage of the process in percent."""
     total_cpu_usage_percent: float
+    """CPU usage of the machine in percent."""
     memory_usage_bytes: int
+    """Memory of the process in bytes."""
     total_memory_bytes: int
+    """Total memory of the machine in bytes."""
     available_memory_bytes: int
+    """Available memory of the machine in bytes."""
     run_time_micros: int
+    """Microseconds since the server started."""
     start_time_micros: int
+    """Time of the start, in microseconds since the Unix epoch."""
     read_bytes: int
+    """Number of bytes that the process has read from disks."""
     written_bytes: int
+    """Number of bytes that the process has written to disks."""
     messages_size_bytes: int
+    """Size of all messages in bytes, headers included."""
     streams_count: int
+    """Number of streams."""
     topics_count: int
+    """Number of topics in all streams."""
     partitions_count: int
+    """Number of partitions of all topics."""
     segments_count: int
+    """Number of segments of all partitions."""
     messages_count: int
+    """Number of messages in all partitions."""
     clients_count: int
+    """Number of connections."""
     consumer_groups_count: int
+    """Number of consumer groups of all topics."""
     hostname: str
+    """Host name of the machine."""
     os_name: str
+    """Name of the operating system."""
     os_version: str
+    """Version of the operating system."""
     kernel_version: str
+    """Version of the kernel."""
     server_version: str
+    """Version of the server as text."""
     server_semver: int
+    """Version of the server as a number, of which 1.2.3 is 1002003; 0: unknown."""
     cache_metrics: list[CacheMetrics]
+    """Cache use by partition, if the server reports any."""
     threads_count: int
+    """Number of threads of the process."""
     free_disk_space_bytes: int
+    """Free bytes on the disk with the data directory."""
     total_disk_space_bytes: int
+    """Size in bytes of the disk with the data directory."""
 
 @final
 class ClusterNode:
     """One node of a cluster."""
 
     name: str
+    """Name of the node."""
     ip: str
+    """IP address of the node; IPv6 without brackets."""
     tcp_port: int
+    """Port for TCP."""
     quic_port: int
+    """Port for QUIC."""
     http_port: int
+    """Port for HTTP."""
     websocket_port: int
+    """Port for WebSocket."""
     role: Literal["leader", "follower"]
+    """Role of the node: `leader`, to which clients should connect, or `follower`."""
     status: Literal["healthy", "starting", "stopping", "unreachable", "maintenance", "unknown"]
+    """State of the node: `healthy`, `starting`, `stopping`, `unreachable`, `maintenance` or `unknown`."""
 
 @final
 class Cluster:
     """The nodes of a cluster."""
 
     name: str
+    """Name of the cluster."""
     nodes: list[ClusterNode]
+    """Nodes of the cluster, the responding node first."""
 
 @final
 class Connection:
     """A connection of a client. `groups` (stream, topic, group) is empty in listings."""
 
     client_id: int
+    """Id of the connection."""
     user_id: int | None
+    """User who is logged in; None: not logged in."""
     transport: Literal["tcp", "quic", "http", "ws"]
+    """Transport of the connection: `tcp`, `quic`, `http` or `ws`."""
     address: str
+    """Address of the peer (`ip:port`)."""
     groups_count: int
+    """Number of groups of which the connection is a member."""
     groups: list[tuple[int, int, int]]
+    """Ids of stream, topic and group of these memberships; empty in listings."""
 
 @final
 class User:
     """A user. `permissions` is None in listings."""
 
     id: int
+    """Id of the user; 0 is root."""
     created_at_micros: int
+    """Time of the creation, in microseconds since the Unix epoch."""
     status: _UserStatus
+    """State of the user: `active`, or `inactive`, who may not log in."""
     username: str
+    """Name of the user."""
     permissions: Permissions | None
+    """Permissions of the user; None in listings, and for a user without any."""
 
 @final
 class AccessToken:
     """An access token without its secret."""
 
     name: str
+    """Name of the token."""
     expires_at_micros: int | None
+    """Time of the expiry, in microseconds since the Unix epoch; None: never."""
 
 @final
 class ConsumerOffset:
     """A stored offset."""
 
     partition_id: int
+    """Id of the partition within the topic."""
     current_offset: int
+    """Offset of the last message of the partition; 0 also when there is none."""
     stored_offset: int
+    """Offset of the last message that the consumer has processed."""
 
 @final
 class GroupMember:
     """A member of a consumer group."""
 
     id: int
+    """Id within the group, unrelated to the id of the connection."""
     partitions: list[int]
+    """Ids of the partitions that are assigned to the member."""
 
 @final
 class ConsumerGroup:
     """A consumer group. `members` is empty in listings."""
 
     id: int
+    """Id of the group within the topic."""
     name: str
+    """Name of the group."""
     partitions_count: int
+    """Number of partitions of the topic."""
     members_count: int
+    """Number of connections that are members now."""
     members: list[GroupMember]
+    """Members of the group; empty in listings."""
 
 # ---- messages as columns in Arrow's layout
 

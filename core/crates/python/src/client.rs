@@ -115,6 +115,7 @@ impl Client {
 
 #[pymethods]
 impl Client {
+    /// Connect to `host:port` by `tcp` or `websocket`.
     #[staticmethod]
     #[pyo3(signature = (address, timeout_seconds = 10.0, *, transport = "tcp"))]
     fn connect(
@@ -149,24 +150,29 @@ impl Client {
         })
     }
 
+    /// Log in with a password; returns the user's id.
     fn login(&self, python: Python<'_>, username: &str, password: &str) -> PyResult<u32> {
         self.with(python, |client| Ok(client.login(username, password)?.0))
     }
 
+    /// Log in with a personal access token; returns the user's id.
     fn login_with_token(&self, python: Python<'_>, token: &str) -> PyResult<u32> {
         self.with(python, |client| {
             Ok(client.login_with_access_token(token)?.0)
         })
     }
 
+    /// Log in at a partition node; permits only the access that the ticket grants.
     fn login_with_ticket(&self, python: Python<'_>, ticket: &str) -> PyResult<()> {
         self.with(python, |client| client.login_with_ticket(ticket))
     }
 
+    /// Check that the server answers.
     fn ping(&self, python: Python<'_>) -> PyResult<()> {
         self.with(python, NativeClient::ping)
     }
 
+    /// Query the statistics of the server.
     fn stats(&self, python: Python<'_>) -> PyResult<Stats> {
         let payload = self.with(python, |client| {
             Ok(client.request(&Command::GetStats)?.to_vec())
@@ -175,6 +181,7 @@ impl Client {
         Ok(stats.into())
     }
 
+    /// List the streams, without their topics.
     fn streams(&self, python: Python<'_>) -> PyResult<Vec<Stream>> {
         let payload = self.with(python, |client| {
             Ok(client.request(&Command::GetStreams)?.to_vec())
@@ -184,6 +191,7 @@ impl Client {
         Ok(headers.into_iter().map(Stream::from).collect())
     }
 
+    /// Create a stream, and return it.
     fn create_stream(&self, python: Python<'_>, name: &str) -> PyResult<Stream> {
         let command = Command::CreateStream(headrace_wire::command::CreateStream { name });
         let payload = self.with(python, |client| Ok(client.request(&command)?.to_vec()))?;
@@ -191,10 +199,12 @@ impl Client {
         Ok(Stream::from(header))
     }
 
+    /// Delete a stream with its topics and messages.
     fn delete_stream(&self, python: Python<'_>, stream: Name) -> PyResult<()> {
         self.with(python, |client| client.delete_stream(stream.identifier()))
     }
 
+    /// List the topics of a stream, without their partitions.
     fn topics(&self, python: Python<'_>, stream: Name) -> PyResult<Vec<Topic>> {
         let payload = self.with(python, |client| {
             let path = StreamPath {
@@ -207,6 +217,7 @@ impl Client {
         Ok(headers.into_iter().map(Topic::from).collect())
     }
 
+    /// Get a topic with its partitions; None if there is no such topic.
     fn topic(&self, python: Python<'_>, stream: Name, topic: Name) -> PyResult<Option<Topic>> {
         let payload = self.with(python, |client| {
             let path = TopicPath {
@@ -222,6 +233,7 @@ impl Client {
         }
     }
 
+    /// Create a topic, and return it with its partitions. 0: the server's default expiry or size limit.
     #[pyo3(signature = (stream, name, partitions, message_expiry_micros = 0, max_size_bytes = 0))]
     fn create_topic(
         &self,
@@ -250,12 +262,14 @@ impl Client {
         topic_details(&payload)
     }
 
+    /// Delete a topic with its messages.
     fn delete_topic(&self, python: Python<'_>, stream: Name, topic: Name) -> PyResult<()> {
         self.with(python, |client| {
             client.delete_topic(stream.identifier(), topic.identifier())
         })
     }
 
+    /// Append messages: to `partition`, to the partition of `key`, or balanced if neither is given.
     #[pyo3(signature = (stream, topic, payloads, *, partition = None, key = None))]
     fn send(
         &self,
@@ -286,6 +300,7 @@ impl Client {
         })
     }
 
+    /// Read messages; `strategy` is offset, timestamp, first, last or next, `value` the offset or timestamp.
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of the Python method"
@@ -325,10 +340,12 @@ impl Client {
         records_of(python, &polled)
     }
 
+    /// Request explanations of refusals beyond the status, if the server supports them.
     fn explain_refusals(&self, python: Python<'_>) -> PyResult<()> {
         self.with(python, NativeClient::explain_refusals)
     }
 
+    /// Query state and placement of each partition of a topic.
     fn describe_partitions(
         &self,
         python: Python<'_>,
@@ -345,11 +362,13 @@ impl Client {
         described(&payload)
     }
 
+    /// Query the server's extensions to the binary protocol.
     fn capabilities(&self, python: Python<'_>) -> PyResult<Capabilities> {
         self.with(python, NativeClient::capabilities)
             .map(Capabilities::from)
     }
 
+    /// Read like `poll`, but wait for `minimum_bytes` of messages, for `count` messages, or until the timeout.
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of the Python method"
@@ -408,6 +427,7 @@ impl Client {
         records_of(python, &polled)
     }
 
+    /// Dedicate the connection, after a login, to notifications about partitions. The client is closed by this.
     fn watcher(&self, python: Python<'_>) -> PyResult<Watcher> {
         self.home.check()?;
         let client = python.detach(|| self.lock().take());
@@ -415,6 +435,7 @@ impl Client {
         Ok(Watcher::new(NativeWatcher::new(client)))
     }
 
+    /// Store the offset of the last processed message: for a consumer, or as a member for its group.
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of the Python method"
@@ -435,6 +456,7 @@ impl Client {
         self.with(python, |client| client.store_offset(path, Offset(offset)))
     }
 
+    /// Get the stored offset of a consumer, or of a group (membership is not required).
     #[pyo3(signature = (stream, topic, partition, consumer = Name::Number(1), *, group = None))]
     fn offset(
         &self,
@@ -451,6 +473,7 @@ impl Client {
         Ok(stored.map(ConsumerOffset::from))
     }
 
+    /// Delete the stored offset of a consumer or a group.
     #[pyo3(signature = (stream, topic, partition, consumer = Name::Number(1), *, group = None))]
     fn delete_offset(
         &self,
@@ -466,6 +489,7 @@ impl Client {
         self.with(python, |client| client.delete_offset(path))
     }
 
+    /// List the consumer groups of a topic, without their members.
     fn groups(
         &self,
         python: Python<'_>,
@@ -478,6 +502,7 @@ impl Client {
         Ok(groups.into_iter().map(ConsumerGroup::from).collect())
     }
 
+    /// Get a consumer group with its members; None if there is no such group.
     fn group(
         &self,
         python: Python<'_>,
@@ -493,6 +518,7 @@ impl Client {
         })
     }
 
+    /// Create a consumer group, and return it.
     fn create_group(
         &self,
         python: Python<'_>,
@@ -506,6 +532,7 @@ impl Client {
         Ok(ConsumerGroup::from(group))
     }
 
+    /// Delete a group with its offsets.
     fn delete_group(
         &self,
         python: Python<'_>,
@@ -517,6 +544,7 @@ impl Client {
         self.with(python, |client| client.delete_group(path))
     }
 
+    /// Join a group with this connection; closing the connection ends the membership, too.
     fn join_group(
         &self,
         python: Python<'_>,
@@ -528,6 +556,7 @@ impl Client {
         self.with(python, |client| client.join_group(path))
     }
 
+    /// Leave a group that this connection has joined.
     fn leave_group(
         &self,
         python: Python<'_>,
@@ -539,6 +568,7 @@ impl Client {
         self.with(python, |client| client.leave_group(path))
     }
 
+    /// Send a command as one of the functions `encode_...` returns it, and return the payload of its answer.
     fn request<'p>(
         &self,
         python: Python<'p>,
@@ -552,6 +582,7 @@ impl Client {
         Ok(PyBytes::new(python, &answer))
     }
 
+    /// Close the connection. Later calls raise `ConnectionLost`.
     fn close(&self, python: Python<'_>) {
         python.detach(|| *self.lock() = None);
     }

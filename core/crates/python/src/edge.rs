@@ -36,6 +36,7 @@ impl Edge {
         })
     }
 
+    /// Bound address per listener (`tcp`, `websocket`, `quic`, `binary`).
     fn addresses(&self) -> BTreeMap<&'static str, String> {
         let bound = self.edge.bound();
         let listeners = [
@@ -50,6 +51,7 @@ impl Edge {
         bound.collect()
     }
 
+    /// Accept clients, to be served by `node`.
     fn start(&self, python: Python<'_>, node: &Bound<'_, Node>) -> PyResult<()> {
         self.home.check()?;
         let shards: Arc<dyn Shards> = Arc::clone(&node.get().node) as _;
@@ -58,12 +60,14 @@ impl Edge {
             .map_err(|error| start_error(&error))
     }
 
+    /// Check the certificate files now; the result is reported by `take_events`.
     fn reload_certificates(&self, python: Python<'_>) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| self.edge.reload_certificates());
         Ok(())
     }
 
+    /// Take the log events, in the form of `Node.take_events`.
     fn take_events(&self) -> PyResult<Vec<(&'static str, String)>> {
         self.home.check()?;
         let events = self.edge.take_events();
@@ -73,6 +77,7 @@ impl Edge {
             .collect())
     }
 
+    /// Counters as a JSON object, per listener and for `links`: connections, handshakes, failures, bytes.
     fn stats_json(&self, python: Python<'_>) -> PyResult<String> {
         self.home.check()?;
         python
@@ -80,12 +85,14 @@ impl Edge {
             .map_err(|error| core_error(&error))
     }
 
+    /// Stop accepting connections; open connections stay.
     fn close_listeners(&self, python: Python<'_>) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| self.edge.close_listeners());
         Ok(())
     }
 
+    /// Wait for the last connections to end, and end the threads. `False`: some were cut off after the timeout.
     #[pyo3(signature = (timeout_seconds = 5.0))]
     fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
         self.home.check()?;

@@ -15,7 +15,7 @@ create_exception!(
     headrace_core,
     ServerError,
     CoreError,
-    "The server answered with an error status."
+    "The server answered with an error status: its `code`, and its `name`."
 );
 create_exception!(
     headrace_core,
@@ -34,7 +34,7 @@ create_exception!(
     headrace_core,
     ReplicaError,
     CoreError,
-    "The metadata replica cannot start, or has stopped."
+    "The metadata replica cannot start, or has stopped: `reason` is for programs."
 );
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

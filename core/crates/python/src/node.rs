@@ -45,6 +45,9 @@ impl Node {
         })
     }
 
+    /// Set the identity of the catalogs that will be published, as 32 hexadecimal digits; before `start`.
+    ///
+    /// Directories of partitions that belong to another catalog are not opened.
     fn identify_catalog(&self, identity: &str) -> PyResult<()> {
         self.home.check()?;
         let identity = u128::from_str_radix(identity, 16).map_err(|error| {
@@ -56,6 +59,7 @@ impl Node {
         Ok(())
     }
 
+    /// Publish a complete catalog (`headrace.catalog.v1.Snapshot`); returns its version.
     fn publish_snapshot(&self, python: Python<'_>, snapshot: PyBackedBytes) -> PyResult<u64> {
         self.home.check()?;
         python.detach(|| {
@@ -67,6 +71,9 @@ impl Node {
         })
     }
 
+    /// Publish the next version of the catalog (`headrace.catalog.v1.Update`); returns its version.
+    ///
+    /// When this returns, every shard uses the new version.
     fn publish_update(&self, python: Python<'_>, update: PyBackedBytes) -> PyResult<u64> {
         self.home.check()?;
         python.detach(|| {
@@ -77,12 +84,17 @@ impl Node {
         })
     }
 
+    /// Report the time of the metadata service up to which the last published catalog has all changes.
+    ///
+    /// Staged batches that had expired at that time and that the catalog does not name are dropped: no commit can
+    /// contain them any more.
     fn pass_stage_horizon(&self, python: Python<'_>, horizon_micros: u64) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| self.node.pass_stage_horizon(Timestamp(horizon_micros)));
         Ok(())
     }
 
+    /// Bind the address, start the shard threads and open the partitions of the catalog.
     fn start(&self, python: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
         self.home.check()?;
         let started = python
@@ -109,11 +121,13 @@ impl Node {
         ]))
     }
 
+    /// Number of partitions owned by the shards, and the number of those that still recover.
     fn recovery(&self) -> PyResult<(usize, usize)> {
         self.home.check()?;
         Ok(self.node.recovery())
     }
 
+    /// Partitions that closed themselves after a failure: `stream/topic/partition` and the reason.
     fn failures(&self) -> PyResult<Vec<(String, String)>> {
         self.home.check()?;
         let failures = self.node.failures();
@@ -123,6 +137,7 @@ impl Node {
             .collect())
     }
 
+    /// Start to accept connections.
     fn listen(&self, python: Python<'_>) -> PyResult<()> {
         self.home.check()?;
         python
@@ -170,11 +185,13 @@ impl Node {
         Ok(self.node.issuer_may(issuer, topic, Access { read, write }))
     }
 
+    /// Descriptor that is readable while control requests wait: register it with the event loop.
     fn fileno(&self) -> PyResult<i32> {
         self.home.check()?;
         Ok(self.node.descriptor())
     }
 
+    /// Take the control requests that arrived: identifier and `headrace.control.v1.Request`.
     fn take_requests<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.home.check()?;
         let requests = python.detach(|| {
@@ -191,6 +208,7 @@ impl Node {
         )
     }
 
+    /// Answer a control request with a `headrace.control.v1.Reply`. A second answer is ignored.
     fn reply(&self, python: Python<'_>, request_id: u64, reply: PyBackedBytes) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| {
@@ -200,6 +218,7 @@ impl Node {
         })
     }
 
+    /// Take the log events since the last call: level (`info`, `warning`, `error`) and message.
     fn take_events(&self) -> PyResult<Vec<(&'static str, String)>> {
         self.home.check()?;
         let events = self.node.take_events();
@@ -209,6 +228,7 @@ impl Node {
             .collect())
     }
 
+    /// Counters as a JSON object: connections, pool, mailboxes, driver, partitions, commands.
     fn stats_json(&self, python: Python<'_>) -> PyResult<String> {
         self.home.check()?;
         python
@@ -226,6 +246,9 @@ impl Node {
         PyList::new(python, tuples?)
     }
 
+    /// Shut down: answer requests in flight, flush, sync and close. `False`: forced after the timeout.
+    ///
+    /// The timeout is that of the answers; partitions have 10 s more to write and close.
     #[pyo3(signature = (timeout_seconds = 30.0))]
     fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
         self.home.check()?;

@@ -35,12 +35,19 @@ readable!(PartitionDescription: id, state, node, first_offset);
 /// A stream.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Stream {
+    /// Id of the stream.
     id: u32,
+    /// Name of the stream.
     name: String,
+    /// Time of the creation, in microseconds since the Unix epoch.
     created_at_micros: u64,
+    /// Number of topics.
     topics_count: u32,
+    /// Size of its messages in bytes, headers included.
     size_bytes: u64,
+    /// Number of messages.
     messages_count: u64,
+    /// Topics of the stream; empty in listings.
     topics: Vec<Topic>,
 }
 
@@ -72,11 +79,17 @@ impl From<StreamDetails<'_>> for Stream {
 #[pyclass(frozen, get_all, module = "headrace_core")]
 #[derive(Clone)]
 pub(crate) struct Partition {
+    /// Id of the partition within the topic.
     id: u32,
+    /// Time of the creation, in microseconds since the Unix epoch.
     created_at_micros: u64,
+    /// Number of segments, the open one included.
     segments_count: u32,
+    /// Offset of the last message; 0 also when there is none.
     current_offset: u64,
+    /// Size of its messages in bytes, headers included.
     size_bytes: u64,
+    /// Number of messages.
     messages_count: u64,
 }
 
@@ -97,16 +110,27 @@ impl From<PartitionInfo> for Partition {
 #[pyclass(frozen, get_all, module = "headrace_core")]
 #[derive(Clone)]
 pub(crate) struct Topic {
+    /// Id of the topic within the stream.
     id: u32,
+    /// Name of the topic.
     name: String,
+    /// Time of the creation, in microseconds since the Unix epoch.
     created_at_micros: u64,
+    /// Number of partitions.
     partitions_count: u32,
+    /// Age in microseconds after which messages are removed; 2^64-1: never.
     message_expiry_micros: u64,
+    /// Compression that clients apply to payloads: `none` or `gzip`.
     compression: &'static str,
+    /// Number of copies of each partition.
     replication_factor: u8,
+    /// Size in bytes beyond which the oldest messages are removed; 2^64-1: unlimited.
     max_size_bytes: u64,
+    /// Size of its messages in bytes, headers included.
     size_bytes: u64,
+    /// Number of messages.
     messages_count: u64,
+    /// Partitions of the topic; empty in listings.
     partitions: Vec<Partition>,
 }
 
@@ -146,13 +170,21 @@ impl From<TopicDetails<'_>> for Topic {
 /// A stored message.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Message {
+    /// Checksum of the message as it is stored: XXH3-64 of all of it after this field.
     checksum: u64,
+    /// Offset in the partition.
     offset: u64,
+    /// Time of the append, in microseconds since the Unix epoch.
     timestamp_micros: u64,
+    /// Time at which the client created the message, in microseconds since the Unix epoch.
     origin_timestamp_micros: u64,
+    /// Id of the message, 128 bits: that of the client, or drawn by the server.
     id: u128,
+    /// Partition of the message.
     partition_id: u32,
+    /// Payload of the message.
     payload: Py<PyBytes>,
+    /// Encoded as in `encode_user_headers`.
     user_headers: Py<PyBytes>,
 }
 
@@ -227,8 +259,11 @@ fn datetime(python: Python<'_>, micros: u64) -> PyResult<Bound<'_, PyAny>> {
 /// The result of a poll.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Polled {
+    /// Partition that was polled; chosen by the server for a group.
     pub(crate) partition_id: u32,
+    /// Offset of the last message of the partition; 0 also when there is none.
     pub(crate) current_offset: u64,
+    /// Messages that were read, by ascending offset.
     pub(crate) messages: Vec<Py<Message>>,
     /// Range of messages that were removed before they could be read.
     pub(crate) gap: Option<(u64, u64)>,
@@ -237,11 +272,17 @@ pub(crate) struct Polled {
 /// State and placement of a partition.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct PartitionDescription {
+    /// Id of the partition within the topic.
     id: u32,
+    /// State of the partition: `serving`, `failed`, `unreachable` or `unplaced`.
     state: &'static str,
+    /// Id of the node that serves the partition; 0: there are no partition nodes, or the partition is not placed.
     node_id: u32,
+    /// Name of that node.
     node: String,
+    /// First offset that is retained; one after the last offset if the partition is empty.
     first_offset: u64,
+    /// Time before which retention removes nothing because of its age; 0: unknown, or never.
     next_deletion_at_micros: u64,
 }
 

@@ -41,6 +41,7 @@ impl MetadataReplica {
         })
     }
 
+    /// Lock and open the directory (created if missing), recover, listen to the peers and start the thread.
     fn start(&self, python: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
         self.home.check()?;
         let started = python
@@ -55,11 +56,13 @@ impl MetadataReplica {
         ]))
     }
 
+    /// Descriptor that is readable while events wait.
     fn fileno(&self) -> PyResult<i32> {
         self.home.check()?;
         Ok(self.replica.descriptor())
     }
 
+    /// Take the events since the last call, oldest first.
     fn take<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.home.check()?;
         let events = python.detach(|| self.replica.take_events());
@@ -70,6 +73,9 @@ impl MetadataReplica {
         PyList::new(python, events)
     }
 
+    /// Propose a command to be ordered, replicated and applied; returns its request id.
+    ///
+    /// The request id, never 0, is the `ticket` of the events about the command.
     fn propose(&self, python: Python<'_>, command: PyBackedBytes) -> PyResult<u64> {
         self.propose_many(python, vec![command], None)
             .map(|tickets| tickets[0])
@@ -97,6 +103,7 @@ impl MetadataReplica {
         Ok((first..first + count).collect())
     }
 
+    /// Execute requests of sessions, each at most once however often it is sent; returns their request ids.
     fn request_many(
         &self,
         python: Python<'_>,
@@ -123,6 +130,7 @@ impl MetadataReplica {
         Ok((first..first + count).collect())
     }
 
+    /// Request the op that a linearizable read has to see; returns the request id of the `read` event.
     fn read_index(&self) -> PyResult<u64> {
         self.home.check()?;
         self.replica
@@ -130,30 +138,37 @@ impl MetadataReplica {
             .map_err(|error| not_running(&error))
     }
 
+    /// Answer an `apply`, with one reply for each of its commands.
     fn applied(&self, python: Python<'_>, op: u64, replies: Vec<PyBackedBytes>) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| self.replica.applied(op, slices(&replies)));
         Ok(())
     }
 
+    /// Answer a `checkpoint`.
     fn checkpoint(&self, python: Python<'_>, op: u64, state: PyBackedBytes) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| self.replica.checkpoint(op, slice(&state)));
         Ok(())
     }
 
+    /// Answer a `restore`.
     fn restored(&self, op: u64) -> PyResult<()> {
         self.home.check()?;
         self.replica.restored(op);
         Ok(())
     }
 
+    /// Trigger a view change if this replica is the primary. Used before a planned stop.
     fn abdicate(&self) -> PyResult<()> {
         self.home.check()?;
         self.replica.abdicate();
         Ok(())
     }
 
+    /// Check the certificate files. Returns whether new ones are used for connections with peers from now on.
+    ///
+    /// Raises `ReplicaError` if the files cannot be used, once for each content of the files.
     fn renew_certificates(&self, python: Python<'_>) -> PyResult<bool> {
         self.home.check()?;
         python
@@ -161,11 +176,17 @@ impl MetadataReplica {
             .map_err(|error| start_error(&error))
     }
 
+    /// Status as a JSON object: role, view, primary, ops, journal, peers with their connections, counters.
+    ///
+    /// Fields of `ReplicaStatus` in core/crates/replica/src/status.rs. Also works after the replica has stopped.
     fn status_json(&self) -> PyResult<String> {
         self.home.check()?;
         serde_json::to_string(&self.replica.status()).map_err(|error| core_error(&error))
     }
 
+    /// Commit nothing more, make all written data durable, mark the directory as cleanly closed and release it.
+    ///
+    /// `False`: the thread did not end in time; the directory stays locked until it does. Later calls do nothing.
     #[pyo3(signature = (timeout_seconds = 10.0))]
     fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
         self.home.check()?;

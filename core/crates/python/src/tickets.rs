@@ -22,15 +22,26 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Contents of a ticket.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Ticket {
+    /// Name of the client that it was issued to.
     holder: String,
+    /// Stream that it grants access to; None: the whole cluster.
     stream_id: Option<u32>,
+    /// Topic that it grants access to; None: the whole cluster.
     topic_id: Option<u32>,
+    /// Partition that it grants access to; None: the whole topic, or the whole cluster.
     partition_id: Option<u32>,
+    /// Incarnation of the topic or of the partition; 0 for the cluster.
     incarnation: u64,
+    /// True if messages and offsets may be read, and offsets stored.
     read: bool,
+    /// True if messages may be appended.
     write: bool,
+    /// Last second, since the Unix epoch, in which the ticket is valid.
     not_after: u64,
+    /// Random identifier for logs.
     id: u128,
+    /// Issuing user, version of the user's password and incarnation of the access token (0: none) of the user's login;
+    /// None: issued by a service.
     issuer: Option<(u32, u64, u64)>,
 }
 
@@ -89,6 +100,7 @@ impl TicketKey {
         Self(key.accepting(accepted_secret.as_bytes(), cluster))
     }
 
+    /// Sign a ticket for the cluster, for a topic (stream and topic), or for a partition (all three).
     #[pyo3(signature = (holder, *, not_after, stream_id=None, topic_id=None, partition_id=None, incarnation=0, read=false, write=false, issuer=None))]
     #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
     fn sign(
@@ -122,6 +134,7 @@ impl TicketKey {
         text.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// Verify a ticket at the time `now`, in seconds since the Unix epoch, and return its contents.
     #[pyo3(signature = (ticket, *, now))]
     fn verify(&self, ticket: &str, now: u64) -> PyResult<Ticket> {
         let ticket = tickets::Ticket::verify(ticket, &self.0, now);

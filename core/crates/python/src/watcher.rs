@@ -50,18 +50,24 @@ impl Watcher {
 
 #[pymethods]
 impl Watcher {
+    /// Watch partitions, given as stream, topic and partitions of each topic: all or nothing.
+    ///
+    /// The state of each partition is reported at once.
     fn add(&self, python: Python<'_>, topics: Vec<Topic>) -> PyResult<()> {
         self.with(python, |watcher| watcher.change(&watch(&topics, false)))
     }
 
+    /// Watch these partitions no longer, given as in `add`.
     fn remove(&self, python: Python<'_>, topics: Vec<Topic>) -> PyResult<()> {
         self.with(python, |watcher| watcher.change(&watch(&topics, true)))
     }
 
+    /// Check that the server answers.
     fn ping(&self, python: Python<'_>) -> PyResult<()> {
         self.with(python, NativeWatcher::ping)
     }
 
+    /// Receive notifications, the newest of each partition last; empty after a timeout.
     fn next(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<Vec<WatchedPartition>> {
         let timeout = Duration::try_from_secs_f64(timeout_seconds)
             .map_err(|error| PyValueError::new_err(format!("timeout_seconds: {error}")))?;
@@ -81,6 +87,7 @@ impl Watcher {
         }
     }
 
+    /// Close the connection. Later calls raise `ConnectionLost`.
     fn close(&self, python: Python<'_>) {
         python.detach(|| *self.lock() = None);
     }

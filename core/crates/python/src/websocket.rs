@@ -9,7 +9,7 @@ create_exception!(
     headrace_core,
     WebSocketError,
     CoreError,
-    "The client violates the WebSocket protocol, or a limit."
+    "The client violates the WebSocket protocol, or a limit: `code` is that with which to close the connection."
 );
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -62,14 +62,21 @@ impl WebSocketDecoder {
         }
     }
 
+    /// Change the maximum size of a message, from the next frame on.
     fn limit_messages(&mut self, message_bytes_max: u64) {
         self.decoder.set_limits(limits(message_bytes_max));
     }
 
+    /// Add received bytes.
     fn feed(&mut self, data: &[u8]) {
         self.received.extend_from_slice(data);
     }
 
+    /// Return the next frame: its opcode, its payload, and whether it is compressed; None if bytes are missing.
+    ///
+    /// The last frame of a message has the opcode and the whole payload of the message, earlier ones are empty
+    /// continuations (0). The text of a message is valid UTF-8 unless it is compressed. A close frame has its code as
+    /// payload, and a pong has none.
     fn next<'py>(&mut self, python: Python<'py>) -> PyResult<Option<Frame<'py>>> {
         loop {
             let bytes = &mut self.received[self.consumed..];

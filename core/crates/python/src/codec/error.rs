@@ -9,7 +9,9 @@ create_exception!(
     headrace_core,
     CodecError,
     CoreError,
-    "A value has no encoding, or bytes are not what they should be."
+    "A value has no encoding, or bytes are not what they should be.\n\n\
+    `defect` is the kind of the error (`syntax`, `shape`, `value` or `too_large`), `code` the status code that matches \
+    it, `field` the path of the field, and `position` the byte offset in the input; the last two are None if unknown."
 );
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

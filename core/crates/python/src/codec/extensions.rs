@@ -26,8 +26,11 @@ use super::{
 /// Capabilities of a server.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Capabilities {
+    /// Version, which grows when the meaning of an extension changes.
     version: u32,
+    /// Codes of the supported commands, ascending.
     codes: Vec<u32>,
+    /// Limits by the number of their kind, in the unit of the kind.
     limits: BTreeMap<u32, u64>,
 }
 
@@ -45,7 +48,9 @@ impl From<WireCapabilities> for Capabilities {
 /// Place of an appended batch.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Appended {
+    /// Partition of the messages.
     partition_id: u32,
+    /// Offset of the first message; the others follow without gaps.
     base_offset: u64,
 }
 
@@ -61,7 +66,9 @@ impl From<WireAppended> for Appended {
 /// Partitions of a member of a consumer group.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Membership {
+    /// Id within the group, as in `GroupMember`.
     member_id: u32,
+    /// Id of each partition that the member owns, ascending, and whether it is being revoked.
     partitions: Vec<(u32, bool)>,
 }
 
@@ -80,13 +87,21 @@ impl From<WireMembership> for Membership {
 /// State of a watched partition.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct WatchedPartition {
+    /// 0: the partition is watched; otherwise the status code of the reason why it is no longer.
     status: u32,
+    /// Id of the stream.
     stream_id: u32,
+    /// Id of the topic within the stream.
     topic_id: u32,
+    /// Id of the partition within the topic.
     partition_id: u32,
+    /// Incarnation, which distinguishes the partition from a deleted one with the same ids.
     incarnation: u64,
+    /// Number that grows with every purge, after which offsets restart at 0.
     purge_epoch: u64,
+    /// First offset that can be polled.
     first_offset: u64,
+    /// Offset after the last message that can be polled.
     next_offset: u64,
 }
 

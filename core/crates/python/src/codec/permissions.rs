@@ -15,7 +15,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Declare a record of flags, with at most one more field.
 macro_rules! flags {
     (
-        $(#[$doc:meta])* $name:ident of $wire:path, $($more:ident: $type:ty)?;
+        $(#[$doc:meta])* $name:ident of $wire:path, $($(#[$more_doc:meta])* $more:ident: $type:ty)?;
         { $($(#[$flag_doc:meta])* $flag:ident $constant:ident = $number:literal,)+ }
     ) => {
         $(#[$doc])*
@@ -23,8 +23,8 @@ macro_rules! flags {
         #[derive(Clone, PartialEq, Eq)]
         #[allow(clippy::struct_excessive_bools, reason = "independent rights")]
         pub(super) struct $name {
-            $($flag: bool,)+
-            $($more: $type,)?
+            $($(#[$flag_doc])* $flag: bool,)+
+            $($(#[$more_doc])* $more: $type,)?
         }
 
         #[pymethods]
@@ -61,14 +61,18 @@ headrace_wire::topic_rights! { flags
 
 headrace_wire::stream_rights! { flags
     /// Permissions on one stream and on its topics.
-    StreamPermissions of wire::StreamRights, topics: BTreeMap<u32, TopicPermissions>;
+    StreamPermissions of wire::StreamRights,
+    /// Permissions on individual topics of the stream, by topic id.
+    topics: BTreeMap<u32, TopicPermissions>;
 }
 
 /// All permissions of a user.
 #[pyclass(frozen, eq, get_all, module = "headrace_core")]
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Permissions {
+    /// Permissions on the whole server.
     everywhere: GlobalPermissions,
+    /// Permissions on individual streams, by stream id.
     streams: BTreeMap<u32, StreamPermissions>,
 }
 

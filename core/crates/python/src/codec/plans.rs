@@ -12,8 +12,12 @@ use super::{
 /// A range of messages and its possible splits.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct PlannedRange {
+    /// First offset that can be polled.
     first_offset: u64,
+    /// Offset after the last message that can be polled.
     next_offset: u64,
+    /// Start offset and approximate size of each split; each ends where the next one starts, the last one where the
+    /// range ends.
     splits: Vec<(u64, u64)>,
 }
 

@@ -41,11 +41,17 @@ readable!(GroupMember: id, partitions);
 #[pyclass(frozen, get_all, module = "headrace_core")]
 #[derive(Clone)]
 pub(super) struct CacheMetrics {
+    /// Id of the stream.
     stream_id: u32,
+    /// Id of the topic within the stream.
     topic_id: u32,
+    /// Id of the partition within the topic.
     partition_id: u32,
+    /// Number of reads answered from the cache.
     hits: u64,
+    /// Number of reads that went to the disk.
     misses: u64,
+    /// Ratio of hits to reads, 0 to 1.
     hit_ratio: f32,
 }
 
@@ -65,33 +71,61 @@ impl From<WireCacheMetrics> for CacheMetrics {
 /// Statistics of a server.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Stats {
+    /// Process id of the server.
     process_id: u32,
+    /// CPU usage of the process in percent.
     cpu_usage_percent: f32,
+    /// CPU usage of the machine in percent.
     total_cpu_usage_percent: f32,
+    /// Memory of the process in bytes.
     memory_usage_bytes: u64,
+    /// Total memory of the machine in bytes.
     total_memory_bytes: u64,
+    /// Available memory of the machine in bytes.
     available_memory_bytes: u64,
+    /// Microseconds since the server started.
     run_time_micros: u64,
+    /// Time of the start, in microseconds since the Unix epoch.
     start_time_micros: u64,
+    /// Number of bytes that the process has read from disks.
     read_bytes: u64,
+    /// Number of bytes that the process has written to disks.
     written_bytes: u64,
+    /// Size of all messages in bytes, headers included.
     messages_size_bytes: u64,
+    /// Number of streams.
     streams_count: u32,
+    /// Number of topics in all streams.
     topics_count: u32,
+    /// Number of partitions of all topics.
     partitions_count: u32,
+    /// Number of segments of all partitions.
     segments_count: u32,
+    /// Number of messages in all partitions.
     messages_count: u64,
+    /// Number of connections.
     clients_count: u32,
+    /// Number of consumer groups of all topics.
     consumer_groups_count: u32,
+    /// Host name of the machine.
     hostname: String,
+    /// Name of the operating system.
     os_name: String,
+    /// Version of the operating system.
     os_version: String,
+    /// Version of the kernel.
     kernel_version: String,
+    /// Version of the server as text.
     server_version: String,
+    /// Version of the server as a number, of which 1.2.3 is 1002003; 0: unknown.
     server_semver: u32,
+    /// Cache use by partition, if the server reports any.
     cache_metrics: Vec<CacheMetrics>,
+    /// Number of threads of the process.
     threads_count: u32,
+    /// Free bytes on the disk with the data directory.
     free_disk_space_bytes: u64,
+    /// Size in bytes of the disk with the data directory.
     total_disk_space_bytes: u64,
 }
 
@@ -134,20 +168,30 @@ impl From<WireStats<'_>> for Stats {
 #[pyclass(frozen, get_all, module = "headrace_core")]
 #[derive(Clone)]
 pub(super) struct ClusterNode {
+    /// Name of the node.
     name: String,
+    /// IP address of the node; IPv6 without brackets.
     ip: String,
+    /// Port for TCP.
     tcp_port: u16,
+    /// Port for QUIC.
     quic_port: u16,
+    /// Port for HTTP.
     http_port: u16,
+    /// Port for WebSocket.
     websocket_port: u16,
+    /// Role of the node: `leader`, to which clients should connect, or `follower`.
     role: &'static str,
+    /// State of the node: `healthy`, `starting`, `stopping`, `unreachable`, `maintenance` or `unknown`.
     status: &'static str,
 }
 
 /// The nodes of a cluster.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct Cluster {
+    /// Name of the cluster.
     name: String,
+    /// Nodes of the cluster, the responding node first.
     nodes: Vec<ClusterNode>,
 }
 
@@ -183,11 +227,17 @@ impl From<ClusterMetadata<'_>> for Cluster {
 /// One connection of a client.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct Connection {
+    /// Id of the connection.
     client_id: u32,
+    /// User who is logged in; None: not logged in.
     user_id: Option<u32>,
+    /// Transport of the connection: `tcp`, `quic`, `http` or `ws`.
     transport: &'static str,
+    /// Address of the peer (`ip:port`).
     address: String,
+    /// Number of groups of which the connection is a member.
     groups_count: u32,
+    /// Ids of stream, topic and group of these memberships; empty in listings.
     groups: Vec<(u32, u32, u32)>,
 }
 
@@ -224,10 +274,15 @@ impl From<ClientDetails<'_>> for Connection {
 /// A user.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct User {
+    /// Id of the user; 0 is root.
     id: u32,
+    /// Time of the creation, in microseconds since the Unix epoch.
     created_at_micros: u64,
+    /// State of the user: `active`, or `inactive`, who may not log in.
     status: &'static str,
+    /// Name of the user.
     username: String,
+    /// Permissions of the user; None in listings, and for a user without any.
     permissions: Option<Permissions>,
 }
 
@@ -258,7 +313,9 @@ impl From<UserDetails<'_>> for User {
 /// An access token without its secret.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct AccessToken {
+    /// Name of the token.
     name: String,
+    /// Time of the expiry, in microseconds since the Unix epoch; None: never.
     expires_at_micros: Option<u64>,
 }
 
@@ -274,8 +331,11 @@ impl From<TokenInfo<'_>> for AccessToken {
 /// A stored offset.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct ConsumerOffset {
+    /// Id of the partition within the topic.
     partition_id: u32,
+    /// Offset of the last message of the partition; 0 also when there is none.
     current_offset: u64,
+    /// Offset of the last message that the consumer has processed.
     stored_offset: u64,
 }
 
@@ -303,7 +363,9 @@ impl From<StoredOffset> for ConsumerOffset {
 #[pyclass(frozen, get_all, module = "headrace_core")]
 #[derive(Clone)]
 pub(crate) struct GroupMember {
+    /// Id within the group, unrelated to the id of the connection.
     id: u32,
+    /// Ids of the partitions that are assigned to the member.
     partitions: Vec<u32>,
 }
 
@@ -319,10 +381,15 @@ impl From<WireMember> for GroupMember {
 /// A consumer group.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct ConsumerGroup {
+    /// Id of the group within the topic.
     id: u32,
+    /// Name of the group.
     name: String,
+    /// Number of partitions of the topic.
     partitions_count: u32,
+    /// Number of connections that are members now.
     members_count: u32,
+    /// Members of the group; empty in listings.
     members: Vec<GroupMember>,
 }
 

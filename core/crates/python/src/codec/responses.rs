@@ -104,10 +104,13 @@ fn decode_raw_access_token(payload: &[u8]) -> PyResult<String> {
 /// Polled messages that are converted to Python objects lazily, one at a time.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct MessageBatch {
+    /// Partition that was polled; chosen by the server for a group.
     #[pyo3(get)]
     partition_id: u32,
+    /// Offset of the last message of the partition; 0 also when there is none.
     #[pyo3(get)]
     current_offset: u64,
+    /// Offsets, from the first up to but not including the second, that were removed before they could be read.
     #[pyo3(get)]
     gap: Option<(u64, u64)>,
     payload: PyBackedBytes,
@@ -142,6 +145,7 @@ impl MessageBatch {
         MessageIterator { batch, next: 0 }
     }
 
+    /// Offset of the last message; None if there is none.
     #[getter]
     fn last_offset(&self, python: Python<'_>) -> PyResult<Option<u64>> {
         if self.starts.is_empty() {

@@ -12,7 +12,9 @@ use super::{
 /// A ticket for a topic.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct IssuedTicket {
+    /// Ticket to log in with at partition nodes.
     ticket: String,
+    /// Last second, since the Unix epoch, in which the ticket is valid.
     not_after: u64,
 }
 

@@ -22,31 +22,43 @@ use super::{
 /// State of a staged batch.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct StagedMessages {
+    /// Identifier of 128 bits; the upper half is its expiry, in microseconds since the Unix epoch.
     stage: u128,
+    /// Number of messages in the stage so far.
     messages: u64,
+    /// Size of these messages.
     bytes: u64,
 }
 
 /// Result of a commit or an abort.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct TransactionResult {
+    /// True if an earlier command has committed the batch: this one has changed nothing. False: this command took
+    /// effect.
     already_committed: bool,
+    /// Number of the last commit of the transaction; 0 if there is none.
     number: u64,
 }
 
 /// Last commit of a transaction.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Transaction {
+    /// Query that committed the batch.
     query_id: String,
+    /// Number of the batch within the query.
     batch_id: u64,
+    /// Number of the commit, which grows over all commits.
     number: u64,
+    /// Time in microseconds since the Unix epoch.
     committed_at: u64,
 }
 
 /// Value pinned for a reader.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct PinnedReader {
+    /// True if an earlier request has pinned the value.
     was_there: bool,
+    /// Value that is pinned: the earlier one, if there was one.
     value: Py<PyBytes>,
 }
 

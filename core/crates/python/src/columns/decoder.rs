@@ -13,7 +13,10 @@ create_exception!(
     headrace_core,
     RecordError,
     CoreError,
-    "Messages of a partition are not what was asked for, or damaged."
+    "Messages of a partition are not what was asked for, or damaged.\n\n\
+    `defect` is the kind of the error, `byte` the offset in the payload at which the message or its invalid part \
+    begins, `offset` that of the message, None if its header is incomplete, and `expected_offset` the next one, if \
+    the defect is `offset`."
 );
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -26,9 +29,13 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// One column, or the child values of one, in Arrow's layout.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct ColumnArray {
+    /// Number of values, including nulls.
     length: usize,
+    /// Number of nulls.
     null_count: usize,
+    /// Buffers in Arrow's order; the first is the validity bitmap, and is None if there are no nulls.
     buffers: Vec<Option<Py<ColumnBuffer>>>,
+    /// Child arrays: of a list its values; of a struct its fields.
     children: Vec<Py<ColumnArray>>,
 }
 
@@ -55,8 +62,11 @@ impl ColumnArray {
 /// Messages of one partition as columns.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct RecordColumns {
+    /// Number of rows, the same in every column.
     rows: usize,
+    /// Offset of the first row.
     first_offset: u64,
+    /// Columns in the requested order.
     columns: Vec<Py<ColumnArray>>,
 }
 
@@ -113,16 +123,21 @@ impl RecordDecoder {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// Offset of the next message: where to resume after a failed call.
     #[getter]
     fn next_offset(&self) -> u64 {
         self.0.next_offset()
     }
 
+    /// Return whether the whole range was decoded.
     #[getter]
     fn is_complete(&self) -> bool {
         self.0.is_complete()
     }
 
+    /// Decode the messages of a payload, `FetchResponse.polled`, and return the batches that have become full.
+    ///
+    /// The payload may begin before the next offset: such messages are skipped. An empty payload has no messages.
     fn feed(
         &mut self,
         python: Python<'_>,
@@ -136,6 +151,7 @@ impl RecordDecoder {
         handed_over(python, batches.map_err(record_error)?)
     }
 
+    /// Return all remaining batches, the last one incomplete. The caller checks whether the range was complete.
     fn finish(&mut self, python: Python<'_>) -> PyResult<Vec<Py<RecordColumns>>> {
         let batches = python.detach(|| self.0.finish());
         handed_over(python, batches)

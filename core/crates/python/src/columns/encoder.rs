@@ -17,7 +17,7 @@ create_exception!(
     headrace_core,
     RowError,
     CoreError,
-    "A row cannot be a message."
+    "A row cannot be a message: `row` is its index, and `column` the name of the column."
 );
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -178,8 +178,11 @@ fn unfit(column: &str, layouts: &str) -> PyErr {
 /// Messages for one partition, as an append request carries them.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct EncodedBatch {
+    /// The partition.
     partition: u32,
+    /// Number of messages, at least one.
     messages_count: u32,
+    /// An index of 16 bytes for each message, then the messages: `AppendRequest.batch`.
     batch: Py<PyBytes>,
 }
 
@@ -215,6 +218,7 @@ impl RecordEncoder {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// Encode rows, and return the batches that have become full.
     #[expect(clippy::too_many_arguments, reason = "columns of a row")]
     #[pyo3(signature = (
         rows, *, value, key = None, headers = None, id = None, timestamp = None, partition = None
@@ -252,6 +256,7 @@ impl RecordEncoder {
         handed_over(python, batches.map_err(row_error)?)
     }
 
+    /// Return all remaining batches, by partition.
     fn finish(&mut self, python: Python<'_>) -> PyResult<Vec<Py<EncodedBatch>>> {
         let batches = python.detach(|| self.0.finish());
         handed_over(python, batches)

@@ -193,6 +193,7 @@ impl Batch {
 pub(super) struct BatchMessages {
     batch: Py<Batch>,
     position: usize,
+    /// Offset after the last message that was returned.
     next_offset: u64,
 }
 

@@ -56,6 +56,7 @@ impl Completions {
         })
     }
 
+    /// Descriptor that is readable while there are any.
     fn fileno(&self) -> i32 {
         self.readable
             .lock()
@@ -63,6 +64,7 @@ impl Completions {
             .as_raw_fd()
     }
 
+    /// Take the numbers since the last call.
     fn take(&self) -> Vec<u64> {
         let readable = self.readable.lock().unwrap_or_else(PoisonError::into_inner);
         let mut drained = [0; 64];

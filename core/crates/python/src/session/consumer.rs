@@ -132,35 +132,44 @@ impl Consumer {
         })
     }
 
+    /// Store the offset of the last processed message; the result is None.
     fn commit(&self, partition: u32, offset: u64) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.commit(partition, offset)))
     }
 
+    /// Note the offset after the last processed message, from which reading continues after a lost connection.
+    ///
+    /// 0 takes back what was noted before.
     fn note_processed(&self, partition: u32, next_offset: u64) -> PyResult<()> {
         self.handle()?.note_processed(partition, next_offset);
         Ok(())
     }
 
+    /// Continue at another place; the result is whether the consumer reads the partition.
     #[pyo3(signature = (partition, start, value = 0))]
     fn seek(&self, partition: u32, start: &str, value: u64) -> PyResult<Pending> {
         let start = start_of(start, value)?;
         Ok(Pending::new(self.handle()?.seek(partition, start)))
     }
 
+    /// Read no more messages of these partitions until `resume`.
     fn pause(&self, partitions: Vec<u32>) -> PyResult<()> {
         self.handle()?.pause(partitions);
         Ok(())
     }
 
+    /// Continue to read these partitions.
     fn resume(&self, partitions: Vec<u32>) -> PyResult<()> {
         self.handle()?.resume(partitions);
         Ok(())
     }
 
+    /// Result: next offset to be read, None if unknown, and the end of the partition; None if it is not read.
     fn position(&self, partition: u32) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.position(partition)))
     }
 
+    /// Leave the group and end; the result is None.
     fn leave(&self) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.leave()))
     }

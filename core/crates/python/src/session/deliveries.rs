@@ -30,7 +30,9 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyclass(frozen, get_all, eq, module = "headrace_core")]
 #[derive(Clone, PartialEq)]
 pub(super) struct Delivered {
+    /// Partition that has the message.
     partition_id: u32,
+    /// Offset in the partition; None if the server does not report offsets.
     offset: Option<u64>,
 }
 
@@ -307,6 +309,7 @@ impl Deliveries {
         Ok(counts.sum())
     }
 
+    /// Return whether all results are there.
     fn done(&self) -> PyResult<bool> {
         Ok(self.parts()?.has_ended())
     }
@@ -317,6 +320,7 @@ impl Deliveries {
         Ok(Pending::of(ends))
     }
 
+    /// Wait for all results: first place and length of each run. Errors as of `Delivery.result`.
     #[pyo3(signature = (timeout = None))]
     fn result(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         let parts = self.parts()?;

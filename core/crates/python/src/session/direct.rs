@@ -32,6 +32,7 @@ use crate::{codec::Name, forked::Homebound};
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct DirectProducer {
     session: Homebound<Mutex<Option<Requester>>>,
+    /// Result of the first attempt to connect and log in: None.
     opened: Pending,
     batch_bytes: usize,
     timeout: Duration,
@@ -97,6 +98,7 @@ impl DirectProducer {
         })
     }
 
+    /// Result of the first attempt to connect and log in: None.
     fn opened(&self) -> Pending {
         self.opened.clone()
     }

@@ -10,7 +10,9 @@ create_exception!(
     headrace_core,
     SessionError,
     CoreError,
-    "A request, a delivery or a session has failed."
+    "A request, a delivery or a session has failed.\n\n\
+    `kind` is the kind of the failure; `code` and `name` are the status of the server's answer, None if it has not \
+    refused."
 );
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -131,22 +131,26 @@ pub(super) fn wait(
 
 #[pymethods]
 impl Pending {
+    /// Return whether it has ended.
     fn done(&self) -> PyResult<bool> {
         Ok(self.ends()?.has_ended())
     }
 
+    /// Wait, with the GIL released; returns whether it has ended. Signal handlers run meanwhile.
     #[pyo3(signature = (timeout_seconds = None))]
     fn wait(&self, python: Python<'_>, timeout_seconds: Option<f64>) -> PyResult<bool> {
         let ends = self.ends()?;
         wait(python, timeout_seconds, |slice| ends.wait(slice))
     }
 
+    /// Put `number` into the queue when it has ended.
     fn notify(&self, completions: &Completions, number: u64) -> PyResult<()> {
         let queue = Arc::clone(&completions.queue);
         self.ends()?.on_end(Box::new(move || queue.push(number)));
         Ok(())
     }
 
+    /// Return the result of an operation that has ended. Raises `SessionError` if it has failed.
     fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         self.ends()?.result(python)
     }

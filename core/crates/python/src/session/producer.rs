@@ -103,10 +103,12 @@ impl Producer {
         })
     }
 
+    /// Result of looking for the topic: None.
     fn opened(&self) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.opened()))
     }
 
+    /// Hand over a message; None if the buffer is full. Without an id, the server draws one.
     #[pyo3(signature = (payload, partition = None, key = None, headers = None, id = None, stores_key = true))]
     fn push(
         &self,
@@ -135,6 +137,7 @@ impl Producer {
         }
     }
 
+    /// Hand over messages from `start` on; returns the number that there was room for.
     #[pyo3(signature = (payloads, start, *, partition = None, key = None, headers = None, stores_key = true))]
     #[expect(clippy::too_many_arguments, reason = "arguments by name")]
     fn push_many(
@@ -207,18 +210,22 @@ impl Producer {
         }
     }
 
+    /// Operation that ends when the buffer may have room again.
     fn room(&self) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.room()))
     }
 
+    /// Send everything at once; ends when all of it has its result.
     fn flush(&self) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.flush()))
     }
 
+    /// Accept no more messages; ends when everything has its result.
     fn close(&self) -> PyResult<Pending> {
         Ok(Pending::new(self.handle()?.close()))
     }
 
+    /// Raise the first failure since the last call whose result was not asked for.
     fn take_failure(&self) -> PyResult<()> {
         match self.handle()?.take_failure() {
             Some(failure) => Err(send_error(&failure)),
@@ -226,11 +233,13 @@ impl Producer {
         }
     }
 
+    /// Give up what is buffered.
     fn abort(&self) -> PyResult<()> {
         self.handle()?.abort();
         Ok(())
     }
 
+    /// Number of partitions of the topic; 0 until it is known.
     #[getter]
     fn partitions_count(&self) -> PyResult<u32> {
         Ok(self.handle()?.partitions_count())

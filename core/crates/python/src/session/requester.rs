@@ -25,6 +25,7 @@ pub(super) fn engine() -> PyResult<Engine> {
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Requester {
     session: Homebound<Mutex<Option<NativeRequester>>>,
+    /// Result of the first attempt to connect and log in: None.
     opened: Pending,
 }
 
@@ -39,10 +40,12 @@ impl Requester {
         })
     }
 
+    /// Result of the first attempt to connect and log in: None.
     fn opened(&self) -> Pending {
         self.opened.clone()
     }
 
+    /// Submit a request; its result is the payload of the answer.
     #[pyo3(signature = (code, payload, *, repeats = false, timeout_seconds = None))]
     fn submit(
         &self,
