@@ -82,6 +82,8 @@ def test_what_belongs_to_the_parent_is_refused(client: headrace.Client, request:
         for use in uses:
             with pytest.raises(headrace.ClientClosed, match=f"belongs to process {parent} .* make a new one"):
                 use()
+        assert repr(delivery) == "Delivery(of another process)"
+        assert repr(deliveries) == "Deliveries(of another process)"
         own()
 
     in_child(work)

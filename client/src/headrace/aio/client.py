@@ -106,6 +106,10 @@ class Client(Admin):
             self._is_open = True
         return self
 
+    def __repr__(self) -> str:
+        """Name the servers."""
+        return f"Client({self._address.place})"
+
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
 

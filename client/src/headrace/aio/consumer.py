@@ -68,7 +68,7 @@ class Consumer:
         self._native = native_consumer(
             config, stream, topic, group=group, name=name, partitions=partitions, start=start, options=options
         )
-        self._stream, self._topic = stream, topic
+        self._stream, self._topic, self._group = stream, topic, group
         self._callbacks = callbacks
         source = (stream, topic, name if group is None else group)
         self._progress = Progress(self._native, options, source, hooks)
@@ -327,6 +327,10 @@ class Consumer:
             await bridge().finished(native(self._native.opened))
             self._is_open = True
         return self
+
+    def __repr__(self) -> str:
+        """Name the topic and the group."""
+        return f"Consumer(stream={self._stream!r}, topic={self._topic!r}, group={self._group!r})"
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open_places().__await__()

@@ -60,6 +60,10 @@ class Deliveries:
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
+    def __repr__(self) -> str:
+        """Show the number of messages, like `headrace.Deliveries`."""
+        return repr(BlockingDeliveries(self._parts))
+
     def done(self) -> bool:
         """Return whether all results are there."""
         return all(native(part.done) for part in self._parts)
@@ -240,6 +244,11 @@ class Producer:
         await bridge().finished(native(self._native.opened))
         self._is_open = True
         return self
+
+    def __repr__(self) -> str:
+        """Name the topic."""
+        stream, topic = self._topic
+        return f"Producer(stream={stream!r}, topic={topic!r})"
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()

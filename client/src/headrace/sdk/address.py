@@ -30,12 +30,14 @@ class Address:
     password: str | None = None
     token: str | None = None
 
+    @property
+    def place(self) -> str:
+        """Servers as text, without the secrets."""
+        return f"embedded {self.embedded}" if self.embedded is not None else ", ".join(name for name, _ in self.servers)
+
     def __repr__(self) -> str:
         """Omits the secrets."""
-        where = (
-            f"embedded {self.embedded}" if self.embedded is not None else ", ".join(name for name, _ in self.servers)
-        )
-        return f"Address({where}, username={self.username!r})"
+        return f"Address({self.place}, username={self.username!r})"
 
 
 def address_of(

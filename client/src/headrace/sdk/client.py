@@ -92,6 +92,7 @@ class Client(Admin):
         self._hooks = hooks_of(options.telemetry)
         with ExitStack() as cleanup:
             address = opened_servers(address, cleanup)
+            self._place = address.place
             self._config = session_config(address, options, self._hooks)
             self._requester = Requester(self._config)
             cleanup.callback(self._requester.close)
@@ -260,6 +261,10 @@ class Client(Admin):
             self._cleanup.close()
             if self._hooks is not None:
                 self._hooks.close()
+
+    def __repr__(self) -> str:
+        """Name the servers."""
+        return f"Client({self._place})"
 
     def __enter__(self) -> Self:
         return self

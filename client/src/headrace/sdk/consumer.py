@@ -114,7 +114,7 @@ class Consumer:
         self._native = native_consumer(
             config, stream, topic, group=group, name=name, partitions=partitions, start=start, options=options
         )
-        self._stream, self._topic = stream, topic
+        self._stream, self._topic, self._group = stream, topic, group
         self._callbacks = callbacks
         source = (stream, topic, name if group is None else group)
         self._progress = Progress(self._native, options, source, hooks)
@@ -440,6 +440,10 @@ class Consumer:
         if self._progress.is_automatic:
             self._settle(self._progress.begin_store(self._progress.processed), timeout, began)
         finished(native(self._native.leave), timeout, since=began)
+
+    def __repr__(self) -> str:
+        """Name the topic and the group."""
+        return f"Consumer(stream={self._stream!r}, topic={self._topic!r}, group={self._group!r})"
 
     def __enter__(self) -> Self:
         return self

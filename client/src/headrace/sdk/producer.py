@@ -409,6 +409,11 @@ class Producer:
         """Give up what is buffered, and end. What was sent already may be stored."""
         native(self._native.abort)
 
+    def __repr__(self) -> str:
+        """Name the topic."""
+        stream, topic = self._topic
+        return f"Producer(stream={stream!r}, topic={topic!r})"
+
     def __enter__(self) -> Self:
         return self
 

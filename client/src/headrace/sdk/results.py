@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from headrace.sdk.errors import DeadlineExceeded, native, translated
+from headrace.sdk.errors import DeadlineExceeded, HeadraceError, native, translated
 from headrace_core import Delivered, Delivery, Pending, SessionError, translate_failures
 from headrace_core import Deliveries as NativeDeliveries
 
@@ -47,6 +47,13 @@ class Deliveries:
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
+
+    def __repr__(self) -> str:
+        """Show the number of messages, without asking for their results."""
+        try:
+            return f"Deliveries({len(self)} messages, done={self.done()})"
+        except (SessionError, HeadraceError):
+            return "Deliveries(of another process)"
 
     def done(self) -> bool:
         """Return whether all results are there."""

@@ -27,9 +27,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Polled>()
 }
 
+/// Bytes of a key or a payload that the text of a message shows.
+const SHOWN_BYTES: usize = 40;
+
 readable!(Stream: id, name, topics_count, messages_count, size_bytes);
 readable!(Partition: id, current_offset, messages_count, size_bytes);
 readable!(Topic: id, name, partitions_count, messages_count, size_bytes);
+readable!(Polled: partition_id, current_offset, messages, gap);
 readable!(PartitionDescription: id, state, node, first_offset);
 
 /// A stream.
@@ -235,14 +239,27 @@ impl Message {
         datetime(python, self.origin_timestamp_micros)
     }
 
-    fn __repr__(&self, python: Python<'_>) -> String {
-        format!(
-            "Message(partition_id={}, offset={}, {} B)",
+    fn __repr__(&self, python: Python<'_>) -> PyResult<String> {
+        let key = (key_of(self.user_headers.as_bytes(python)))
+            .map_or(Ok("None".to_owned()), |key| excerpt(python, key))?;
+        Ok(format!(
+            "Message(partition_id={}, offset={}, key={key}, payload={})",
             self.partition_id,
             self.offset,
-            self.payload.as_bytes(python).len()
-        )
+            excerpt(python, self.payload.as_bytes(python))?
+        ))
     }
+}
+
+/// Bytes as Python writes them, escaped; of long ones the first, and the size of all.
+fn excerpt(python: Python<'_>, bytes: &[u8]) -> PyResult<String> {
+    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let text = PyBytes::new(python, shown).repr()?.to_string();
+    Ok(if shown.len() < bytes.len() {
+        format!("{text}... ({} B)", bytes.len())
+    } else {
+        text
+    })
 }
 
 /// Moment in UTC, without losing microseconds.

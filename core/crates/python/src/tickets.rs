@@ -4,7 +4,7 @@ use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
 use headrace_ticket::{self as tickets, Access, Issuer, Key, Scope};
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 
-use crate::errors::CoreError;
+use crate::{errors::CoreError, readable::readable};
 
 create_exception!(
     headrace_core,
@@ -18,6 +18,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<TicketKey>()?;
     module.add_class::<Ticket>()
 }
+
+readable!(Ticket: holder, stream_id, topic_id, partition_id, read, write, not_after);
 
 /// Contents of a ticket.
 #[pyclass(frozen, get_all, module = "headrace_core")]

@@ -15,13 +15,18 @@ use headrace_wire::{
 };
 use pyo3::prelude::*;
 
-use crate::records::PartitionDescription;
+use crate::{readable::readable, records::PartitionDescription};
 
 use super::{
     arguments::{Name, strategy as polling},
     commands::{Encoded, encoded},
     error::malformed,
 };
+
+readable!(Capabilities: version, codes, limits);
+readable!(Appended: partition_id, base_offset);
+readable!(Membership: member_id, partitions);
+readable!(WatchedPartition: status, stream_id, topic_id, partition_id, first_offset, next_offset);
 
 /// Capabilities of a server.
 #[pyclass(frozen, get_all, module = "headrace_core")]

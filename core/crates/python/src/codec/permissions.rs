@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use headrace_wire::permissions as wire;
 use pyo3::prelude::*;
 
+use crate::readable::text;
+
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GlobalPermissions>()?;
     module.add_class::<TopicPermissions>()?;
@@ -34,6 +36,17 @@ macro_rules! flags {
             #[pyo3(signature = (*, $($flag = false),+ $(, $more = None)?))]
             fn new($($flag: bool,)+ $($more: Option<$type>,)?) -> Self {
                 Self { $($flag,)+ $($more: $more.unwrap_or_default(),)? }
+            }
+
+            /// The rights that are granted.
+            fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+                let record = slf.get();
+                let fields = [
+                    $((record.$flag, stringify!($flag)),)+
+                    $((!record.$more.is_empty(), stringify!($more)),)?
+                ];
+                let granted = fields.iter().filter(|(is_granted, _)| *is_granted);
+                text(slf.as_any(), &granted.map(|&(_, name)| name).collect::<Vec<_>>())
             }
         }
 
@@ -88,6 +101,10 @@ impl Permissions {
             everywhere,
             streams: streams.unwrap_or_default(),
         }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        text(slf.as_any(), &["everywhere", "streams"])
     }
 }
 

@@ -8,6 +8,9 @@ use super::{
     commands::{Encoded, encoded},
     error::malformed,
 };
+use crate::readable::readable;
+
+readable!(PlannedRange: first_offset, next_offset, splits);
 
 /// A range of messages and its possible splits.
 #[pyclass(frozen, get_all, module = "headrace_core")]

@@ -28,6 +28,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GroupMember>()
 }
 
+readable!(CacheMetrics: stream_id, topic_id, partition_id, hits, misses);
+readable!(Stats: hostname, server_version, streams_count, topics_count, partitions_count, messages_count, clients_count);
 readable!(Cluster: name, nodes);
 readable!(ClusterNode: name, ip, tcp_port, role, status);
 readable!(Connection: client_id, user_id, transport, address, groups_count);

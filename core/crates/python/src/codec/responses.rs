@@ -141,6 +141,14 @@ impl MessageBatch {
         Ok(Message::new(python, &message, self.partition_id))
     }
 
+    fn __repr__(&self) -> String {
+        let count = self.starts.len();
+        format!(
+            "MessageBatch(partition_id={}, {count} messages)",
+            self.partition_id
+        )
+    }
+
     fn __iter__(batch: Py<Self>) -> MessageIterator {
         MessageIterator { batch, next: 0 }
     }

@@ -8,6 +8,10 @@ use super::{
     commands::{Encoded, encoded},
     error::{Fault, malformed},
 };
+use crate::readable::readable;
+
+// The ticket itself is a secret.
+readable!(IssuedTicket: not_after);
 
 /// A ticket for a topic.
 #[pyclass(frozen, get_all, module = "headrace_core")]

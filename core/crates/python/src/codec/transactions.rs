@@ -18,6 +18,12 @@ use super::{
     commands::{Encoded, encoded},
     error::malformed,
 };
+use crate::readable::readable;
+
+readable!(StagedMessages: stage, messages, bytes);
+readable!(TransactionResult: already_committed, number);
+readable!(Transaction: query_id, batch_id, number, committed_at);
+readable!(PinnedReader: was_there, value);
 
 /// State of a staged batch.
 #[pyclass(frozen, get_all, module = "headrace_core")]

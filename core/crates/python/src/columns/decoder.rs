@@ -7,7 +7,7 @@ use headrace_columns::{
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 
 use super::memory::{ColumnBuffer, Memory};
-use crate::errors::CoreError;
+use crate::{errors::CoreError, readable::readable};
 
 create_exception!(
     headrace_core,
@@ -25,6 +25,9 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RecordColumns>()?;
     module.add_class::<RecordDecoder>()
 }
+
+readable!(ColumnArray: length, null_count);
+readable!(RecordColumns: rows, first_offset);
 
 /// One column, or the child values of one, in Arrow's layout.
 #[pyclass(frozen, get_all, module = "headrace_core")]

@@ -11,7 +11,7 @@ use pyo3::{
 };
 
 use super::memory::Memory;
-use crate::errors::CoreError;
+use crate::{errors::CoreError, readable::readable};
 
 create_exception!(
     headrace_core,
@@ -174,6 +174,8 @@ impl InputArray {
 fn unfit(column: &str, layouts: &str) -> PyErr {
     PyTypeError::new_err(format!("column {column} has to be {layouts}"))
 }
+
+readable!(EncodedBatch: partition, messages_count);
 
 /// Messages for one partition, as an append request carries them.
 #[pyclass(frozen, get_all, module = "headrace_core")]

@@ -39,13 +39,16 @@ pub(super) struct Delivered {
 #[pymethods]
 impl Delivered {
     fn __repr__(&self) -> String {
+        format!("Delivered({})", self.text())
+    }
+}
+
+impl Delivered {
+    fn text(&self) -> String {
         let offset = self
             .offset
             .map_or_else(|| "None".to_owned(), |offset| offset.to_string());
-        format!(
-            "Delivered(partition_id={}, offset={offset})",
-            self.partition_id
-        )
+        format!("partition_id={}, offset={offset}", self.partition_id)
     }
 }
 
@@ -69,6 +72,18 @@ impl Message {
             Some(Err(failure)) => Err(send_error(&failure)),
             None => Err(not_delivered_yet()),
         }
+    }
+}
+
+/// Text of a result. A failure that is only shown was not asked for: the producer still raises it.
+fn text_of(kind: &str, message: &Homebound<Message>) -> String {
+    let Ok(Message { batch, index }) = message.get() else {
+        return format!("{kind}(of another process)");
+    };
+    match batch.get() {
+        Some(Ok(stored)) => format!("{kind}({})", delivered(stored, *index).text()),
+        Some(Err(_)) => format!("{kind}(failed)"),
+        None => format!("{kind}(not delivered yet)"),
     }
 }
 
@@ -124,6 +139,10 @@ impl Delivery {
     /// Return whether the result is there.
     fn done(&self) -> PyResult<bool> {
         Ok(self.message().map_err(for_users)?.has_ended())
+    }
+
+    fn __repr__(&self) -> String {
+        text_of("Delivery", &self.0)
     }
 
     /// Wait for the result: partition and offset of the stored message.
@@ -190,6 +209,10 @@ impl AwaitableDelivery {
     /// Return whether the result is there.
     fn done(&self) -> PyResult<bool> {
         Ok(self.message()?.has_ended())
+    }
+
+    fn __repr__(&self) -> String {
+        text_of("AwaitableDelivery", &self.0)
     }
 
     fn __await__<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
