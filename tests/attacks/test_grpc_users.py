@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import repeat
 
 import grpc
 import pytest
@@ -112,7 +112,9 @@ def test_streams_that_are_not_read(start_server: StartServer, show: list[str], u
             subscribe = v1.Subscribe(**LARGE, partition_ids=[0], start=v1.Start(first=v1.Start.First()))
             asked = v1.ConsumeRequest(subscribe=subscribe)
             # A request iterator without an end keeps the call open.
-            calls = [caller.subscriptions.Consume(_open(asked)) for _ in range(CALLS)]
+            over = threading.Event()
+            calls = [caller.subscriptions.Consume(_open(asked, over)) for _ in range(CALLS)]
+            stack.callback(over.set)
             stack.callback(lambda calls=calls: [call.cancel() for call in calls])
             for call in calls:
                 with suppress(grpc.RpcError):
@@ -121,11 +123,9 @@ def test_streams_that_are_not_read(start_server: StartServer, show: list[str], u
         assert server.memory_bytes() - before < 512 << 20
 
 
-def _open(request: v1.ConsumeRequest) -> Iterator[v1.ConsumeRequest]:
+def _open(request: v1.ConsumeRequest, over: threading.Event) -> Iterator[v1.ConsumeRequest]:
     yield request
-    for _ in repeat(None):
-        time.sleep(0.2)
-        yield v1.ConsumeRequest()
+    over.wait()
 
 
 def test_waits(start_server: StartServer, show: list[str]) -> None:

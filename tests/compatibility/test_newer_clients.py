@@ -8,9 +8,8 @@ import time
 import pytest
 
 from tests.compatibility.protocol.codes import Code, Status
-from tests.compatibility.protocol.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.compatibility.protocol.websocket import open_websocket
-from tests.connectors.process import until
 from tests.encryption.quic_caller import calling
 from tests.server_process import ServerProcess
 
@@ -64,7 +63,7 @@ def test_over_tcp(shared_server: ServerProcess) -> None:
             check_eviction(receive(connection))
         assert time.monotonic() - began < 1
     line = "127.0.0.1 was not let in: its client speaks the protocol of Iggy 0.9 or later"
-    until(lambda: line in shared_server.log_tail(2000), seconds=20)
+    eventually(line, lambda: line in shared_server.log_tail(2000))
 
 
 def test_over_a_websocket(shared_server: ServerProcess) -> None:

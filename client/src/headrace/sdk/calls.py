@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -48,8 +48,8 @@ class Call(Generic[Value]):
     decode: Callable[[bytes], Value]
     repeats: bool
     """True if it is sent again when the connection breaks before the answer: executing it twice changes nothing."""
-    about: str = ""
-    """Description of what it names, for its refusals."""
+    about: Mapping[str, Name | None]
+    """Names in the request, by kind, for its refusals."""
 
     def begin(self, requester: core.Requester, timeout: float) -> core.Pending:
         """Submit the request; a timeout of 0 is none."""
@@ -65,24 +65,21 @@ class Call(Generic[Value]):
                 raise DeadlineExceeded(str(error)) from None
             raise
         except RequestRefused as error:
-            if not self.about:
+            named = ", ".join(f"{kind} {name!r}" for kind, name in self.about.items() if name is not None)
+            if not named:
                 raise
-            raise type(error)(f"{error} [{self.about}]", code=error.code, retryable=error.retryable) from None
+            raise type(error)(f"{error} [{named}]", code=error.code, retryable=error.retryable) from None
         return self.decode(answer)
 
 
 def reading(encoded: tuple[int, bytes], decode: Callable[[bytes], Value], **about: Name | None) -> Call[Value]:
     """Return a call that changes nothing; `about` is what it names, by kind."""
-    return Call(*encoded, decode, repeats=True, about=_described(about))
+    return Call(*encoded, decode, repeats=True, about=about)
 
 
 def changing(encoded: tuple[int, bytes], decode: Callable[[bytes], Value], **about: Name | None) -> Call[Value]:
     """Return a call that changes something; `about` is what it names, by kind."""
-    return Call(*encoded, decode, repeats=False, about=_described(about))
-
-
-def _described(about: dict[str, Name | None]) -> str:
-    return ", ".join(f"{kind} {name!r}" for kind, name in about.items() if name is not None)
+    return Call(*encoded, decode, repeats=False, about=about)
 
 
 def nothing(_answer: bytes) -> None:

@@ -322,7 +322,7 @@ def test_files_are_those_of_a_connector(configurations: Callable[..., Configurat
     def hook(file: str) -> dict[str, Any]:
         return {"plugin": "webhook", "stream": "s", "topic": "t", "settings": {"token_file": file}}
 
-    # What the table of the pipeline file itself names in the directory goes on to be usable.
+    # Files in the directory that the table of the pipeline file itself names stay usable.
     for key, file in (
         ("hook", "hook/token"),
         ("hook", "hook/inner/token"),

@@ -203,7 +203,7 @@ class Ledger:
         except ServerError as error:
             if error.code != Status.UNAUTHORIZED:
                 raise
-            # That of another user.
+            # A pin of another user.
             return None
         return msgspec.json.decode(pinned, type=Intent) if pinned and self._has_begun(pinned) else None
 

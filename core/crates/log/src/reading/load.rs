@@ -172,13 +172,8 @@ impl Log {
         out: &mut Vec<StorageRequest>,
     ) {
         let base = load.segment;
-        let bytes = match outcome {
-            Ok(StorageOutcome::Read(bytes)) => &bytes[..],
-            Err(error) if error.kind == StorageErrorKind::Exhausted => {
-                return self.resume_waiting(base, Some(&ReadError::Busy), out);
-            }
-            // Reads of these messages meet the same failure; others can be read.
-            Ok(_) | Err(_) => &[],
+        let Some(bytes) = bytes_to_compare(outcome) else {
+            return self.resume_waiting(base, Some(&ReadError::Busy), out);
         };
         let size_recorded = self.record.listed(base).and_then(|listed| listed.size);
         let Some(segment) = self.segment_mut(base) else {
@@ -232,12 +227,8 @@ impl Log {
         out: &mut Vec<StorageRequest>,
     ) {
         let base = load.segment;
-        let bytes = match outcome {
-            Ok(StorageOutcome::Read(bytes)) => &bytes[..],
-            Err(error) if error.kind == StorageErrorKind::Exhausted => {
-                return self.resume_waiting(base, Some(&ReadError::Busy), out);
-            }
-            Ok(_) | Err(_) => &[],
+        let Some(bytes) = bytes_to_compare(outcome) else {
+            return self.resume_waiting(base, Some(&ReadError::Busy), out);
         };
         let Some(segment) = self.segment_mut(base) else {
             return;
@@ -481,5 +472,15 @@ impl Log {
                 segment.index.unload(segment.size);
             }
         }
+    }
+}
+
+/// Return the bytes that a message is compared by, or `None` if the read has to be tried again.
+fn bytes_to_compare(outcome: &Outcome) -> Option<&[u8]> {
+    match outcome {
+        Ok(StorageOutcome::Read(bytes)) => Some(bytes),
+        Err(error) if error.kind == StorageErrorKind::Exhausted => None,
+        // Reads of these messages meet the same failure; others can be read.
+        Ok(_) | Err(_) => Some(&[]),
     }
 }

@@ -41,7 +41,7 @@ def authentication(settings: HttpSettings) -> Any:
         given = request.headers.get("Authorization", "")
         is_right = is_one_of(given, known)
         if known and request.path == _METRICS and not is_right and is_one_of(given, of_metrics):
-            # Who has this token may have guesses at the other one: it is neither counted nor known.
+            # Holders of this token may guess at the other one: it is neither counted nor known.
             return await handler(request)
         if known:
             seconds = guesses.refused_for_seconds(request.remote, is_given=bool(given), is_right=is_right)
