@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -18,6 +19,7 @@ from headrace_settings import Address
 PUBLIC_SERVICES: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 """Services of every server, beside its own."""
 _GRACE_SECONDS: Final = 2.0
+_library_log: Final = logging.getLogger("grpc._cython.cygrpc")
 
 
 class Served:
@@ -91,6 +93,7 @@ async def serving(
         options=(("grpc.so_reuseport", 0), *options),
         maximum_concurrent_rpcs=calls_max,
     )
+    _library_log.addFilter(_is_about_more_than_a_disconnection)
     add_services(server)
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
@@ -106,6 +109,11 @@ async def serving(
     finally:
         await started
         await served.stop()
+
+
+def _is_about_more_than_a_disconnection(record: logging.LogRecord) -> bool:
+    # The library logs a traceback for each stream of a connection that ends during a write.
+    return record.exc_info is None or not isinstance(record.exc_info[1], aio.InternalError)
 
 
 def _bind(server: aio.Server, address: Address, certificates: Certificates | None) -> Address:

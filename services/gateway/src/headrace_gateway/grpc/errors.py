@@ -31,7 +31,8 @@ async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> No
     retry_after_seconds = 0.0
     is_in_doubt = True
     match error:
-        case aio.AbortError():
+        case aio.AbortError() | aio.InternalError():
+            # The call has its status, or the connection ended before a response was sent: the library ends the call.
             raise error
         case Refused():
             status, reason = error.status, str(error)

@@ -17,7 +17,8 @@ _log = logging.getLogger(__name__)
 async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
     """End a call because of an exception; unexpected exceptions are logged and not disclosed to the caller."""
     match error:
-        case aio.AbortError():
+        case aio.AbortError() | aio.InternalError():
+            # The call has its status, or the connection ended before a response was sent: the library ends the call.
             raise error
         case Refused():
             status, reason = error.status, str(error)
