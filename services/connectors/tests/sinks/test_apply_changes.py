@@ -158,6 +158,8 @@ async def test_a_column_that_is_added_is_found(sink_of, database):
         (change("insert", {"id": 5, "ware": "x"}, table="orders"), 1, "is not a table: write schema.table"),
         (change("insert", {"id": 5, "ware": None}), None, "refuses the row: null value in column"),
         (change("insert", {"id": "five", "ware": "x"}), None, "refuses the row: invalid input syntax"),
+        (change("update", {"id": "5", "ware": "x"}, {"id": "five", "ware": "x"}), None, "invalid input syntax"),
+        (change("update", {"id": "five", "ware": "x"}, {"id": "5", "ware": "x"}), None, "invalid input syntax"),
     ],
 )
 async def test_a_refused_change_leaves_the_earlier_ones(sink_of, database, payload, index, message):

@@ -14,19 +14,20 @@ from typing import Any, Final, NamedTuple
 from psycopg import AsyncCursor, sql
 from psycopg.rows import DictRow
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord
+from headrace_connectors.contract import InvalidRecord, Place, Received
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.json_values import json_text
-from headrace_connectors.sinks.postgres.writers import Columns, columns_of, upsert
+from headrace_connectors.sinks.postgres.copies import Copy, copy_of
+from headrace_connectors.sinks.postgres.moves import Key, Moves, Row, Spot
+from headrace_connectors.sinks.postgres.writers import upsert
 
 _log = logging.getLogger(__name__)
 
 _JSON: Final = ("json", "jsonb")
+_KEYS_MAX: Final = 1000
+"""Number of keys that one query looks for; a statement has 65,535 parameters at most."""
 _OPERATIONS: Final = ("snapshot", "insert", "update", "delete", "truncate")
-
-Row = dict[str, str | None]
-"""Values as text: PostgreSQL reads them as the types of the columns."""
 
 
 class Statement(NamedTuple):
@@ -36,6 +37,27 @@ class Statement(NamedTuple):
     parameters: tuple[str | None, ...]
     finds_missing: bool = False
     """True: it changes nothing, and returns a row if the one of the change is missing."""
+
+
+class Change(NamedTuple):
+    """A change of a table of the copy."""
+
+    target: _Target
+    operation: str
+    old_key: Key
+    key: Key
+    values: Row
+    """Values after it, with those before it that are known and did not change."""
+    before: Row | None
+    """Values before it, as far as the change has them."""
+
+    @property
+    def has_whole_move(self) -> bool:
+        """True if the key changes, and all values before that are known.
+
+        Where they are not, the key is one that PostgreSQL checks at once, and the new one is free.
+        """
+        return self.old_key != self.key and self.before is not None and self.before.keys() >= self.values.keys()
 
 
 class ChangeWriter:
@@ -53,32 +75,82 @@ class ChangeWriter:
         self._key_columns = key_columns
         self._ignores_unknown = ignores_unknown
         self._targets: dict[str, _Target] = {}
+        self._moves: dict[Place, Moves] = {}
+        # What the statements that were prepared last change of it.
+        self._drafts: dict[Place, Moves] = {}
 
     async def open(self, connection: Connection) -> None:
-        """Look at the tables that are named. Raises as `columns_of`."""
+        """Look at the tables that are named. Raises as `copy_of`."""
         self._targets.clear()
         for table in self._tables.values():
             await self._target(connection, table)
 
-    async def prepared(self, connection: Connection, payloads: Sequence[tuple[int, Any]]) -> list[Statement]:
+    def restore(self, place: Place, stored: Any) -> None:
+        """Take up what was stored with the offset of a partition."""
+        self._moves[place] = Moves.restored(stored)
+
+    def stored(self, place: Place) -> Any:
+        """Return what is to be stored with the offset of a partition; None: nothing."""
+        return self._moves[place].stored()
+
+    async def prepared(self, connection: Connection, messages: Sequence[tuple[int, Received]]) -> list[Statement]:
         """Return statements."""
-        found: list[Statement] = []
-        for index, payload in payloads:
+        changes: list[tuple[Change, Received]] = []
+        for index, message in messages:
             try:
-                operation, source = _operation(payload)
-                table = self._tables.get(source) if self._tables else source
-                if table is None:
-                    if self._ignores_unknown:
-                        continue
-                    raise InvalidRecord(f"settings.tables does not name {source}: add it, or set ignore_unknown")
-                row, old = payload.get("row"), payload.get("old")
-                target = self._targets.get(table)
-                if target is None or (not self._ignores_unknown and target.lacks_columns_of(row)):
-                    # A column may have been added since.
-                    target = await self._target(connection, table)
-                found += target.statements(operation, row, old)
+                change = await self._change(connection, message.record.payload)
             except InvalidRecord as error:
                 raise InvalidRecord(str(error), index=index) from error
+            if change is not None:
+                changes.append((change, message))
+        occupied = await self._occupied(connection, [change for change, _ in changes])
+        self._drafts = {}
+        found: list[Statement] = []
+        for change, message in changes:
+            moves = self._drafts.get(message.place)
+            if moves is None:
+                known = self._moves.get(message.place)
+                moves = self._drafts[message.place] = Moves() if known is None else known.draft()
+            payload = message.record.payload
+            transaction = None if payload.get("lsn") is None else [payload["lsn"], payload.get("xid")]
+            if transaction != moves.transaction:
+                # No row waits at the end of a transaction, unless its changes come again: then this is the newer one.
+                for (table, key), rows in moves.waiting.items():
+                    occupied[table, key] = True
+                    target = self._targets.get(table) or await self._target(connection, table)
+                    found += [one for row in rows for one in target.put(row)]
+                moves = self._drafts[message.place] = Moves(transaction)
+            if not moves.is_repeated(message.record.id, message.offset):
+                found += change.target.statements(change, moves, occupied)
+        return found
+
+    async def _change(self, connection: Connection, payload: Any) -> Change | None:
+        operation, source = _operation(payload)
+        table = self._tables.get(source) if self._tables else source
+        if table is None:
+            if self._ignores_unknown:
+                return None
+            raise InvalidRecord(f"settings.tables does not name {source}: add it, or set ignore_unknown")
+        row, old = payload.get("row"), payload.get("old")
+        target = self._targets.get(table)
+        if target is None or (not self._ignores_unknown and target.lacks_columns_of(row)):
+            # A column may have been added since.
+            target = await self._target(connection, table)
+        return target.change(operation, row, old)
+
+    async def _occupied(self, connection: Connection, changes: Sequence[Change]) -> dict[Spot, bool]:
+        """Return whether the keys are taken that rows move to."""
+        wanted: dict[_Target, dict[Key, None]] = {}
+        for change in changes:
+            if change.has_whole_move:
+                wanted.setdefault(change.target, {})[change.key] = None
+        found: dict[Spot, bool] = {}
+        for target, keys in wanted.items():
+            all_keys = list(keys)
+            for first in range(0, len(all_keys), _KEYS_MAX):
+                part = all_keys[first : first + _KEYS_MAX]
+                taken = await target.taken(connection, part)
+                found |= {target.spot(key): key in taken for key in part}
         return found
 
     async def _target(self, connection: Connection, table: str) -> _Target:
@@ -86,14 +158,8 @@ class ChangeWriter:
             name = TableName.parse(table)
         except ValueError as error:
             raise InvalidRecord(str(error)) from error
-        columns = await columns_of(connection, table, "settings.tables")
-        keys = self._key_columns or columns.primary_key
-        if not keys:
-            raise ConnectorError(f"{table} has no primary key: add one, or set key_columns")
-        missing = sorted(set(keys) - set(columns.types))
-        if missing:
-            raise ConnectorError(f"{table} has no column {', '.join(missing)}; it has {', '.join(columns.types)}")
-        found = self._targets[table] = _Target(name, columns, keys, ignores_unknown=self._ignores_unknown)
+        copy = await copy_of(connection, name, self._key_columns)
+        found = self._targets[table] = _Target(name, copy, ignores_unknown=self._ignores_unknown)
         return found
 
     async def execute(self, connection: Connection, prepared: Sequence[Statement]) -> None:
@@ -107,6 +173,7 @@ class ChangeWriter:
                 # A cursor keeps the result of its last statement alone.
                 searches.append(connection.cursor())
                 await searches[-1].execute(statement.text, statement.parameters)
+        self._moves |= {place: moves.adopt() for place, moves in self._drafts.items()}
         count = sum([await one.fetchone() is not None for one in searches])
         if count:
             _log.warning(
@@ -119,12 +186,13 @@ class ChangeWriter:
 class _Target:
     """One table."""
 
-    def __init__(self, table: TableName, columns: Columns, keys: tuple[str, ...], *, ignores_unknown: bool) -> None:
+    def __init__(self, table: TableName, copy: Copy, *, ignores_unknown: bool) -> None:
         self._table = table
         self._name = f"{table.schema}.{table.name}"
-        self._types = columns.types
-        self._required = columns.required
-        self._keys = keys
+        self._types = copy.types
+        self._keys = copy.keys
+        self._copy = copy
+        self._whole = copy.types.keys() - copy.generated
         self._ignores_unknown = ignores_unknown
         self._upserts: dict[tuple[str, ...], sql.Composed] = {}
 
@@ -132,49 +200,139 @@ class _Target:
         """Return True if a row has fields that are no columns."""
         return isinstance(row, dict) and not row.keys() <= self._types.keys()
 
-    def statements(self, operation: str, row: Any, old: Any) -> Iterator[Statement]:
-        """Return the statements of a change.
+    def spot(self, key: Key) -> Spot:
+        """Return a key of this table."""
+        return self._name, key
+
+    async def taken(self, connection: Connection, keys: Sequence[Key]) -> set[Key]:
+        """Return those keys that rows have."""
+        one = sql.SQL(", ").join(self._cast(name) for name in self._keys)
+        values = sql.SQL(", ").join(sql.SQL("({}, {})").format(sql.Literal(number), one) for number in range(len(keys)))
+        names = [sql.Identifier(f"k{number}") for number in range(len(self._keys))]
+        same = [sql.SQL("{} = {}").format(Name(name), k) for name, k in zip(self._keys, names, strict=True)]
+        text = sql.SQL("SELECT n FROM (VALUES {}) AS wanted (n, {}) WHERE EXISTS (SELECT FROM {} WHERE {})").format(
+            values, sql.SQL(", ").join(names), self._table.in_statement, sql.SQL(" AND ").join(same)
+        )
+        cursor = await connection.execute(text, [value for key in keys for value in key])
+        return {keys[row["n"]] for row in await cursor.fetchall()}
+
+    def change(self, operation: str, row: Any, old: Any) -> Change:
+        """Return what a change says.
 
         Raises:
             InvalidRecord: It does not say which row it is about, or does not fit the table.
         """
         if operation == "truncate":
-            # Readers of the table keep what they see, and foreign keys are kept.
-            yield self._statement("DELETE FROM {table}", ())
-            return
+            return Change(self, operation, (), (), {}, None)
         if operation == "delete":
-            yield self._statement("DELETE FROM {table} WHERE {keys}", self._key_of(self._row(old), "old"))
-            return
+            before = self._row(old)
+            key = self._key_of(before, "old")
+            return Change(self, operation, key, key, {}, before)
         values = self._row(row)
         key = self._key_of(values, "row")
-        if operation == "update":
-            before = self._row(old) if old is not None else {}
-            # Large values that did not change are missing; a complete old row has them.
-            values = {**before, **values}
-            old_key = tuple(before.get(name, value) for name, value in zip(self._keys, key, strict=True))
-            if old_key != key:
-                yield from self._moved(old_key, key, values)
-            elif not values.keys() >= self._types.keys():
-                yield self._updated(key, values)
-            else:
-                yield self._upsert(values)
+        if operation != "update" or old is None:
+            return Change(self, operation, key, key, values, None)
+        before = self._row(old)
+        old_key = tuple(before.get(name, value) for name, value in zip(self._keys, key, strict=True))
+        # Large values that did not change are missing; a complete old row has them.
+        return Change(self, operation, old_key, key, {**before, **values}, before)
+
+    def statements(self, change: Change, moves: Moves, occupied: dict[Spot, bool]) -> Iterator[Statement]:
+        """Return the statements of a change.
+
+        Args:
+            change: The change.
+            moves: What is known of its transaction.
+            occupied: Whether keys are taken, those that whole rows move to at least.
+        """
+        spot = self.spot(change.key)
+        if change.operation == "truncate":
+            moves.truncate(self._name)
+            occupied |= {key: False for key in occupied if key[0] == self._name}
+            # Readers of the table keep what they see, and foreign keys are kept.
+            yield self._statement("DELETE FROM {table}", ())
+        elif change.operation == "delete":
+            if not self._is_elsewhere(change, moves):
+                yield self._statement("DELETE FROM {table} WHERE {keys}", change.key)
+                yield from self._succeeded(spot, moves, occupied)
+        elif change.operation != "update":
+            if spot in moves.waiting:
+                moves.wait(spot, change.values)
                 return
-            # A change that comes again may be of a row that a later one, done already, has deleted. The row cannot
-            # be made without these values, and is not missed: the deletion comes again, too.
-            can_insert = values.keys() >= self._required
-            yield self._inserted_if_missing(key, values) if can_insert else self._found_missing(key)
+            moves.insert(spot, change.values)
+            occupied[spot] = True
+            yield from self.put(change.values)
+        elif change.old_key == change.key:
+            yield from self._changed(change, moves)
+        elif change.has_whole_move:
+            yield from self._moved_wholly(change, moves, occupied)
+        else:
+            occupied |= {self.spot(change.old_key): False, spot: True}
+            yield from self._moved(change)
+            yield self._made_up_for(change.key, change.values)
+
+    def _is_elsewhere(self, change: Change, moves: Moves) -> bool:
+        """Return True if the row that leaves its key waits for it, or another one was put in its place."""
+        spot = self.spot(change.old_key)
+        return moves.taken(spot, change.before) is not None or moves.is_of_other(spot, change.before, None)
+
+    def _succeeded(self, spot: Spot, moves: Moves, occupied: dict[Spot, bool]) -> Iterator[Statement]:
+        """Put the row into a key that has waited until the one there has left."""
+        following = moves.next(spot)
+        occupied[spot] = following is not None
+        if following is not None:
+            yield from self.put(following)
+
+    def _changed(self, change: Change, moves: Moves) -> Iterator[Statement]:
+        spot, values = self.spot(change.key), change.values
+        waiting = moves.taken(spot, change.before)
+        if waiting is not None:
+            moves.wait(spot, {**waiting, **values})
+        elif moves.is_of_other(spot, change.before, values):
             return
-        yield self._upsert(values)
+        elif values.keys() >= self._whole:
+            yield from self.put(values)
+        else:
+            yield self._updated(change.key, values)
+            yield self._made_up_for(change.key, values)
 
-    def _moved(self, old: tuple[str | None, ...], new: tuple[str | None, ...], values: Row) -> Iterator[Statement]:
+    def _moved_wholly(self, change: Change, moves: Moves, occupied: dict[Spot, bool]) -> Iterator[Statement]:
+        spot, old_spot = self.spot(change.key), self.spot(change.old_key)
+        waits = occupied.get(spot, False)
+        is_elsewhere = self._is_elsewhere(change, moves)
+        if waits:
+            moves.wait(spot, change.values)
+        occupied[spot] = True
+        if is_elsewhere:
+            if not waits:
+                yield from self.put(change.values)
+            return
+        if waits:
+            yield self._statement("DELETE FROM {table} WHERE {keys}", change.old_key)
+        else:
+            yield self._updated(change.old_key, change.values)
+            yield self._made_up_for(change.key, change.values)
+        yield from self._succeeded(old_spot, moves, occupied)
+
+    def _moved(self, change: Change) -> Iterator[Statement]:
         """Change the key of a row. If the change comes again, the row may be at its new key already."""
-        if None not in old:
+        if None not in change.old_key:
             yield self._statement(
-                "DELETE FROM {table} WHERE {keys} AND EXISTS (SELECT FROM {table} WHERE {keys})", (*new, *old)
+                "DELETE FROM {table} WHERE {keys} AND EXISTS (SELECT FROM {table} WHERE {keys})",
+                (*change.key, *change.old_key),
             )
-            yield self._updated(old, values)
+            yield self._updated(change.old_key, change.values)
 
-    def _updated(self, key: tuple[str | None, ...], values: Row) -> Statement:
+    def _made_up_for(self, key: Key, values: Row) -> Statement:
+        """Insert a row that should be there.
+
+        A change that comes again may be of a row that a later one, done already, has deleted. The row cannot be made
+        without values that it needs, and is not missed: the deletion comes again, too.
+        """
+        can_insert = values.keys() >= self._copy.required
+        return self._inserted_if_missing(key, values) if can_insert else self._found_missing(key)
+
+    def _updated(self, key: Key, values: Row) -> Statement:
         changed = [name for name in values if name not in self._keys or values[name] != key[self._keys.index(name)]]
         # A row of a key alone is as it was.
         names = changed or [self._keys[0]]
@@ -182,34 +340,43 @@ class _Target:
         text = sql.SQL("UPDATE {} SET {} WHERE {}").format(self._table.in_statement, assignments, self._condition())
         return Statement(text, (*(values[name] for name in names), *key))
 
-    def _inserted_if_missing(self, key: tuple[str | None, ...], values: Row) -> Statement:
+    def _inserted_if_missing(self, key: Key, values: Row) -> Statement:
         columns = sql.SQL(", ").join(map(Name, values))
         # The types of parameters are those of the columns in VALUES of an INSERT alone.
-        casts = sql.SQL(", ").join(sql.SQL(f"CAST(%s AS {self._types[name].replace('%', '%%')})") for name in values)
+        casts = sql.SQL(", ").join(self._cast(name) for name in values)
         text = sql.SQL("INSERT INTO {} ({}) SELECT {} WHERE NOT EXISTS (SELECT FROM {} WHERE {})").format(
             self._table.in_statement, columns, casts, self._table.in_statement, self._condition()
         )
         return Statement(text, (*values.values(), *key))
 
-    def _found_missing(self, key: tuple[str | None, ...]) -> Statement:
+    def _found_missing(self, key: Key) -> Statement:
         found = self._statement("SELECT WHERE NOT EXISTS (SELECT FROM {table} WHERE {keys})", key)
         return found._replace(finds_missing=True)
 
-    def _upsert(self, values: Row) -> Statement:
+    def put(self, values: Row) -> Iterator[Statement]:
+        """Return the statements that insert a row, or replace the one with its key."""
+        if not self._copy.has_immediate_key:
+            key = tuple(values[name] for name in self._keys)
+            yield self._updated(key, values)
+            yield self._inserted_if_missing(key, values)
+            return
         columns = tuple(values)
         text = self._upserts.get(columns)
         if text is None:
             text = self._upserts[columns] = upsert(self._table, columns, self._keys)
-        return Statement(text, tuple(values.values()))
+        yield Statement(text, tuple(values.values()))
 
-    def _statement(self, text: str, parameters: tuple[str | None, ...]) -> Statement:
+    def _statement(self, text: str, parameters: Key) -> Statement:
         composed = sql.SQL(text).format(table=self._table.in_statement, keys=self._condition())
         return Statement(composed, parameters)
+
+    def _cast(self, column: str) -> sql.SQL:
+        return sql.SQL(f"CAST(%s AS {self._types[column].replace('%', '%%')})")
 
     def _condition(self) -> sql.Composed:
         return sql.SQL(" AND ").join(sql.SQL("{} = %s").format(Name(name)) for name in self._keys)
 
-    def _key_of(self, row: Row, field: str) -> tuple[str | None, ...]:
+    def _key_of(self, row: Row, field: str) -> Key:
         missing = [name for name in self._keys if row.get(name) is None]
         if missing:
             raise InvalidRecord(

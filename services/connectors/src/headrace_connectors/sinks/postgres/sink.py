@@ -36,6 +36,10 @@ class PostgresSink(Sink):
         self._writer = self._new_writer()
         self._continued: dict[Place, int] = {}
         """Offsets of the partitions that are locked; empty: there is no transaction."""
+        self._flushed: dict[Place, int] = {}
+        """Offsets that this sink has stored last: what the writer knows of these partitions is true."""
+        self._has_waiting: dict[Place, bool] = {}
+        """True for those with whose offsets more is stored."""
         self._begun: Connection | None = None
         """Connection of the transaction."""
 
@@ -75,17 +79,17 @@ class PostgresSink(Sink):
         """
         try:
             connection = await self._locked({message.place for message in messages})
-            payloads = [
-                (index, message.record.payload)
+            fresh = [
+                (index, message)
                 for index, message in enumerate(messages)
                 if message.offset >= self._continued[message.place]
             ]
-            prepared = await self._writer.prepared(connection, payloads)
-            if prepared:
+            if fresh:
                 what = self._writer.what
                 with _failures_of_rows(what), failures(f"writing to {what}"):
                     # A savepoint: what is refused leaves the earlier rows of the transaction alone.
                     async with connection.transaction():
+                        prepared = await self._writer.prepared(connection, fresh)
                         await self._writer.execute(connection, prepared)
         except InvalidRecord:
             raise
@@ -99,11 +103,16 @@ class PostgresSink(Sink):
             connection = await self._locked(set(positions))
             with failures("storing offsets"):
                 await self._offsets.store(connection, positions)
+                for place in positions:
+                    waiting = self._writer.stored(place)
+                    if waiting is not None or self._has_waiting[place]:
+                        await self._offsets.store_waiting(connection, place, waiting)
                 await self._commit(connection)
         except BaseException:
             await self._discard()
             raise
         self._continued.clear()
+        self._flushed |= positions
 
     async def _commit(self, connection: Connection) -> None:
         await connection.execute("COMMIT")
@@ -118,6 +127,7 @@ class PostgresSink(Sink):
 
     async def _discard(self) -> None:
         self._continued.clear()
+        self._flushed.clear()
         self._begun = None
         await self._database.close()
 
@@ -133,7 +143,10 @@ class PostgresSink(Sink):
                 self._begun = connection
             # In the same order in every process, so that they do not wait for each other.
             for place in sorted(places - set(self._continued)):
-                self._continued[place] = await self._offsets.locked(connection, place)
+                self._continued[place], waiting = await self._offsets.locked(connection, place)
+                self._has_waiting[place] = waiting is not None
+                if self._flushed.get(place) != self._continued[place]:
+                    self._writer.restore(place, waiting)
         return connection
 
 

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from psycopg import sql
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received
 from headrace_connectors.postgresql.connection import Connection, failures
 from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.postgres.rows import RowShape
 
-_COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type,
-coalesce(attnum = ANY(indkey), false) AS is_key,
-attnotnull AND NOT atthasdef AND attidentity = '' AS is_required
-FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary
+_COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 
 
-class Columns(NamedTuple):
-    """Columns of a table, as the catalog has them."""
-
-    types: dict[str, str]
-    """Name of the type by column."""
-    primary_key: tuple[str, ...]
-    required: frozenset[str]
-    """Columns that an insertion has to name: `NOT NULL`, without a default."""
-
-
-async def columns_of(connection: Connection, table: str, setting: str) -> Columns:
-    """Look a table up.
+async def columns_of(connection: Connection, table: str, setting: str) -> dict[str, str]:
+    """Return the names of the types of a table by column.
 
     Args:
         connection: Connection for the query.
@@ -47,11 +34,7 @@ async def columns_of(connection: Connection, table: str, setting: str) -> Column
         rows = await cursor.fetchall()
     if not rows:
         raise ConnectorError(f"there is no table {table}: create it, or correct {setting}")
-    return Columns(
-        {row["name"]: row["type"] for row in rows},
-        tuple(row["name"] for row in rows if row["is_key"]),
-        frozenset(row["name"] for row in rows if row["is_required"]),
-    )
+    return {row["name"]: row["type"] for row in rows}
 
 
 class Writer(Protocol):
@@ -63,8 +46,14 @@ class Writer(Protocol):
     async def open(self, connection: Connection) -> None:
         """Look at the tables. Raises as `columns_of`."""
 
-    async def prepared(self, connection: Connection, payloads: Sequence[tuple[int, Any]]) -> list[Any]:
-        """Return what `execute` gets for payloads, each with its number in the batch.
+    def restore(self, place: Place, stored: Any) -> None:
+        """Take up what was stored with the offset of a partition; None: nothing was."""
+
+    def stored(self, place: Place) -> Any:
+        """Return what is to be stored with the offset of a partition; None: nothing."""
+
+    async def prepared(self, connection: Connection, messages: Sequence[tuple[int, Received]]) -> list[Any]:
+        """Return what `execute` gets for messages, each with its number in the batch.
 
         Raises:
             InvalidRecord: A payload cannot be written.
@@ -98,16 +87,23 @@ class RowWriter:
 
     async def open(self, connection: Connection) -> None:
         """Look at the columns. Raises as `columns_of`."""
-        types = (await columns_of(connection, self.what, "settings.table")).types
+        types = await columns_of(connection, self.what, "settings.table")
         missing = sorted({*self._paths, *self._key_columns} - set(types))
         if missing:
             raise ConnectorError(f"{self.what} has no column {', '.join(missing)}; it has {', '.join(types)}")
         self._shape = RowShape(self.what, types, self._paths, ignores_unknown=self._ignores_unknown)
 
-    async def prepared(self, connection: Connection, payloads: Sequence[tuple[int, Any]]) -> list[dict[str, Any]]:
+    def restore(self, place: Place, stored: Any) -> None:
+        """Rows need nothing."""
+
+    def stored(self, place: Place) -> Any:
+        """Rows need nothing."""
+        del place
+
+    async def prepared(self, connection: Connection, messages: Sequence[tuple[int, Received]]) -> list[dict[str, Any]]:
         """Return rows."""
         del connection
-        return [self._row(index, payload) for index, payload in payloads]
+        return [self._row(index, message.record.payload) for index, message in messages]
 
     def _row(self, index: int, payload: Any) -> dict[str, Any]:
         if self._shape is None:
