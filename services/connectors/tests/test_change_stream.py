@@ -105,6 +105,8 @@ async def test_the_rest_of_a_transaction_is_given_up_with_its_first_batch(table,
     await polled(one)
     position = await one.abandon()
     assert confirmed(table) == parse_lsn(position)
+    assert not (await polled(one)).records
+    await one.commit()
     table.execute("INSERT INTO a VALUES (101)")
     assert [record.payload["row"]["id"] for record in (await polled(one)).records] == [101]
 

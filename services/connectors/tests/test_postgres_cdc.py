@@ -209,6 +209,10 @@ async def test_giving_up_a_batch_moves_the_slot(table, source):
     await polled(one)
     position = await one.abandon()
     assert confirmed(table) == parse_lsn(position)
+    # It goes on from there at the next start, too.
+    state = (await polled(one)).state
+    await one.close()
+    one = await source(state)
     table.execute("INSERT INTO a (id) VALUES (2)")
     assert rows(await polled(one)) == [("insert", "public.a", 2)]
 
@@ -322,21 +326,73 @@ async def test_a_state_of_another_version_is_refused(table, source):
         await source(encode_state(2, {}))
 
 
-@pytest.mark.parametrize(("snapshot", "since"), [("initial", "the snapshot"), ("never", r"\d.*")])
-async def test_a_slot_that_was_dropped_is_reported(table, source, snapshot, since):
+@pytest.mark.parametrize("snapshot", ["initial", "never"])
+async def test_a_slot_that_was_dropped_is_reported(table, source, snapshot):
     """Each start is refused until the state is removed."""
     one = await source(snapshot=snapshot)
     if snapshot == "never":
         table.execute("INSERT INTO a (id) VALUES (1)")
     state = (await polled(one)).state
     await one.close()
-    table.execute("SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE active")
-    table.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-    )
+    drop_slot(table)
     for _ in range(2):
-        with pytest.raises(ConnectorError, match=rf"does not exist any more, and changes since {since} are lost"):
+        with pytest.raises(ConnectorError, match=r"does not exist any more, and changes since \w+/\w+ are lost"):
             await source(state, snapshot=snapshot)
+
+
+def drop_slot(database):
+    """Drop the slot of a test, and return its name and plugin."""
+    database.execute("SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE active")
+    (row,) = database.execute(
+        "SELECT slot_name, plugin, pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+        "WHERE database = current_database()"
+    ).fetchall()
+    return row[:2]
+
+
+@pytest.mark.parametrize("moment", ["stopped", "running", "after the snapshot"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_a_slot_that_was_made_anew_is_refused(table, source, way, moment):
+    """CON-15: it has no changes of the time between, and nothing else would say so."""
+    given = way | ({"snapshot": "initial"} if moment == "after the snapshot" else {})
+    one = await source(**given)
+    if not given.get("snapshot"):
+        table.execute("INSERT INTO a (id) VALUES (1)")
+    state = (await polled(one)).state
+    await one.commit()
+    if moment != "running":
+        await one.close()
+    table.execute("INSERT INTO a (id) VALUES (2)")
+    name, plugin = drop_slot(table)
+    table.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (name, plugin))
+    table.execute("INSERT INTO a (id) VALUES (3)")
+    with pytest.raises(ConnectorError, match=rf"the slot {name} begins at .*: it was made anew or moved on by another"):
+        await (go_on(one) if moment == "running" else source(state, **given))
+
+
+async def go_on(source):
+    """Poll a source, which may have lost its connection, until it says more than that."""
+    while True:
+        try:
+            await polled(source)
+        except Unavailable:
+            continue
+        await source.commit()
+
+
+async def test_a_slot_that_another_program_moved_on_is_refused(table, source):
+    one = await source()
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    state = (await polled(one)).state
+    await one.close()
+    table.execute("SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE active")
+    table.execute("INSERT INTO a (id) VALUES (2)")
+    table.execute(
+        "SELECT pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) FROM pg_replication_slots "
+        "WHERE database = current_database()"
+    )
+    with pytest.raises(ConnectorError, match="the changes between are lost"):
+        await source(state)
 
 
 async def test_a_cancelled_poll_loses_nothing(table, source):

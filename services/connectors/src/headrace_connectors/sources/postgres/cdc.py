@@ -67,6 +67,8 @@ class PostgresCdc(Source):
         self._flight = InFlight[_Position]()
         # Positions of batches that are returned once more, the oldest first.
         self._again: deque[_Position] = deque()
+        # True if a batch was given up, and no state behind it is stored.
+        self._gave_up = False
         # Position that is durable and not reported to the server, and the number of batches since the last one.
         self._unreported: int | None = None
         self._unreported_count = 0
@@ -88,12 +90,15 @@ class PostgresCdc(Source):
             await self._slot.create_publication()
         if state is None:
             self._has_earlier_rows = not await self._slot.create()
+            # The changes of a slot that is made anew meanwhile would not follow the snapshot.
+            self._state.lsn = print_lsn(await self._slot.confirmed_lsn())
             return
         self._state = decode_state(state, _STATE_VERSION, State)
         is_at_snapshot = self._state.lsn == "0/0"
         await self._slot.check_kept("the snapshot" if is_at_snapshot else self._state.lsn)
         if not is_at_snapshot:
             await self._slot.check_position(parse_lsn(self._state.lsn))
+            await self._slot.checked_lsn(parse_lsn(self._state.lsn))
 
     async def open_read_only(self, state: bytes | None) -> None:
         """Create neither slot nor publication: rows of the snapshot can be read without them, changes cannot."""
@@ -121,6 +126,8 @@ class PostgresCdc(Source):
         if self._state.snapshot == "needed":
             return await self._poll_snapshot()
         self._again.clear()
+        if self._gave_up:
+            return self._state_alone()
         return self._batch(await self._changes.poll(self._state), self._state)
 
     @classmethod
@@ -137,10 +144,18 @@ class PostgresCdc(Source):
             return await self._poll_snapshot()
         if not isinstance(self._changes, ChangeStream):
             raise AssertionError("the pipeline file is checked: changes are streamed")
+        if self._gave_up and not len(self._flight):
+            return self._state_alone()
         polled = await self._changes.poll_ahead(tip, self._state)
         if self._again:
             self._again.popleft()
         return self._batch(polled, tip)
+
+    def _state_alone(self) -> Batch:
+        """Return a batch that stores the state: a start with an older one would miss the changes that were given up."""
+        batch = Batch((), encode_state(_STATE_VERSION, self._state))
+        self._flight.add(batch, _Position(self._state))
+        return batch
 
     def _tip(self) -> State:
         """Return the state behind the last poll."""
@@ -211,6 +226,7 @@ class PostgresCdc(Source):
         for position in positions:
             if position.state is not None:
                 self._state = position.state
+                self._gave_up = False
             if position.lsn is not None:
                 self._unreported = position.lsn
                 self._unreported_count += 1
@@ -231,6 +247,7 @@ class PostgresCdc(Source):
         state = msgspec.structs.replace(self._state, lsn=print_lsn(position), part=None)
         await self._changes.advance(state, position, waits=True)
         self._state = state
+        self._gave_up = True
         if len(self._flight):
             self._flight.drop_oldest()
         else:

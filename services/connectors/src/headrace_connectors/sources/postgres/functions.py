@@ -40,6 +40,7 @@ class PeekedChanges:
     async def poll(self, state: State) -> Polled | None:
         """Return the next changes, or a position alone if there were none for long."""
         (row,) = await self._database.rows("reading the position", "SELECT pg_current_wal_flush_lsn()::text AS lsn")
+        await self._slot.checked_lsn(parse_lsn(state.lsn))
         transactions = await self._peek()
         if transactions:
             fresh = [one for one in transactions if not state.covers(one.xid, one.end_lsn)]

@@ -232,6 +232,29 @@ class Slot:
             )
         return parse_lsn(found[0]["lsn"] or "0/0")
 
+    async def checked_lsn(self, lsn: int) -> int:
+        """Return the position of the slot, unless changes are missing between it and what is stored.
+
+        Args:
+            lsn: End of what is stored; 0: it is not known.
+
+        Raises:
+            ConnectorError: There is no slot, or it is after that position.
+            Unavailable: The server is not reached.
+        """
+        confirmed = await self.confirmed_lsn()
+        self.refuse_gap(lsn, confirmed)
+        return confirmed
+
+    def refuse_gap(self, lsn: int, confirmed: int) -> None:
+        """Refuse a slot that is after what is stored. Arguments and failure as of `checked_lsn`."""
+        if 0 < lsn < confirmed:
+            raise ConnectorError(
+                f"the slot {self._settings.slot} begins at {print_lsn(confirmed)}, and changes are stored up to "
+                f"{print_lsn(lsn)} only: it was made anew or moved on by another program, and the changes between are "
+                "lost. Remove the state deliberately to start over with a snapshot"
+            )
+
     async def advance(self, lsn: int) -> None:
         """Let the server forget its log up to a position, by a function. Failures as of `Database.rows`."""
         await self._database.rows(

@@ -289,7 +289,8 @@ class ChangeStream:
                 self._forget()
                 self._relations = {}
                 # A commit that was not made is made up for.
-                self._flushed = max(self._flushed, parse_lsn(durable.lsn), await self._slot.confirmed_lsn())
+                self._flushed = max(self._flushed, parse_lsn(durable.lsn))
+                self._flushed = max(self._flushed, await self._slot.checked_lsn(self._flushed))
                 interval = min(_STATUS_SECONDS_MAX, await self._slot.sender_timeout_seconds() / 4)
                 self._connection = await self._started(parse_lsn(state.lsn))
                 self._connection.send_status(self._flushed, self._flushed, asks=False)
