@@ -61,7 +61,8 @@ class PostgresCdc(Source):
         self._tables = frozenset(settings.tables)
         self._state = State("0/0", "needed" if settings.snapshot == "initial" else "done")
         self._changes: Changes = self._new_changes()
-        self._snapshot = Snapshot(self._database, settings.tables, settings.batch_size)
+        publication = settings.publication_name if settings.decoder == "pgoutput" else None
+        self._snapshot = Snapshot(self._database, settings.tables, publication, settings.batch_size)
         # True if rows of a snapshot that was not completed may be stored.
         self._has_earlier_rows = False
         self._flight = InFlight[_Position]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from psycopg import sql
@@ -13,6 +14,9 @@ from headrace_connectors.sources.postgres.changes import parse_lsn, print_lsn
 from headrace_connectors.sources.postgres.replication import ReplicationConnection
 from headrace_connectors.sources.postgres.settings import CdcSettings
 
+_log = logging.getLogger(__name__)
+
+_OPERATIONS: Final = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _VERSION_MIN: Final = 110_000
 _VERSION_OF_PARTITION_ROOTS: Final = 130_000
 _VERSION_OF_FAILOVER: Final = 170_000
@@ -93,16 +97,23 @@ class Slot:
         """
         name = self._settings.publication_name
         found = await self._database.rows(
-            "looking for the publication", "SELECT pubname FROM pg_publication WHERE pubname = %s", (name,)
+            "looking for the publication",
+            'SELECT pubinsert AS "INSERT", pubupdate AS "UPDATE", pubdelete AS "DELETE", pubtruncate AS "TRUNCATE" '
+            "FROM pg_publication WHERE pubname = %s",
+            (name,),
         )
         if not found:
-            tables = sql.SQL(", ").join(TableName.parse(table).identifier for table in self._settings.tables)
+            # Without ONLY, tables that inherit from these would be published, too, although no one reads their changes.
+            names = [sql.SQL("ONLY {}").format(TableName.parse(table).identifier) for table in self._settings.tables]
+            tables = sql.SQL(", ").join(names)
             statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(sql.Identifier(name), tables)
             if self._version >= _VERSION_OF_PARTITION_ROOTS:
                 # Changes of partitions come under the name of their table, which `tables` has.
                 statement += sql.SQL(" WITH (publish_via_partition_root = true)")
             await self._database.rows("creating the publication", statement)
             return
+        if silent := [name for name in _OPERATIONS if not found[0][name]]:
+            _log.warning("the publication %s leaves out %s: topics will not have them", name, ", ".join(silent))
         rows = await self._database.rows(
             "reading the publication",
             "SELECT schemaname || '.' || tablename AS name FROM pg_publication_tables WHERE pubname = %s",

@@ -15,8 +15,14 @@ from headrace_connectors.postgresql.tables import TableName
 from headrace_connectors.sources.postgres.progress import Visible
 from headrace_connectors.sources.postgres.values import of_oid
 
-_TYPES = """SELECT attname AS name, atttypid::int AS oid FROM pg_attribute
-WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
+# Before version 18 no publication has generated columns; before version 15 each has all other columns and all rows.
+_COLUMNS = """SELECT attname AS name, atttypid::bigint AS oid, relkind = 'p' AS is_partitioned,
+current_setting('server_version_num')::int < 180000
+AND coalesce(to_jsonb(a) ->> 'attgenerated', '') <> '' AS is_generated
+FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+_PUBLISHED = """SELECT to_jsonb(p) -> 'attnames' AS columns, to_jsonb(p) ->> 'rowfilter' AS condition
+FROM pg_publication_tables p WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
 
 
 class Rows(NamedTuple):
@@ -51,12 +57,14 @@ class Snapshot:
     Args:
         database: Connection, which no one else uses meanwhile.
         tables: Tables, as ``schema.table``.
+        publication: Publication that the changes come through, whose rows and columns are read; None: all are.
         batch_size: Number of rows that are read at a time.
     """
 
-    def __init__(self, database: Database, tables: Sequence[str], batch_size: int) -> None:
+    def __init__(self, database: Database, tables: Sequence[str], publication: str | None, batch_size: int) -> None:
         self._database = database
         self._tables = tables
+        self._publication = publication
         self._batch_size = batch_size
         self._connection: Connection | None = None
         self._found: AsyncIterator[Rows] | None = None
@@ -71,6 +79,8 @@ class Snapshot:
         connection = await self._database.connection()
         with failures("beginning the snapshot"):
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # Changes come of all rows: a policy that hides some from this user is an error.
+            await connection.execute("SET LOCAL row_security = off")
             cursor = await connection.execute(
                 "SELECT txid_snapshot_xmin(s) AS xmin, txid_snapshot_xmax(s) AS xmax, "
                 "ARRAY(SELECT txid_snapshot_xip(s)) AS running, pg_current_wal_insert_lsn()::text AS lsn "
@@ -101,13 +111,32 @@ class Snapshot:
     async def _read(self) -> AsyncIterator[Rows]:
         connection = await self._database.connection()
         for table in self._tables:
-            name = TableName.parse(table).identifier
             with failures(f"reading {table}"):
-                found = await (await connection.execute(_TYPES, (name.as_string(),))).fetchall()
-                types = {row["name"]: row["oid"] for row in found}
+                statement, types = await self._select(connection, TableName.parse(table))
                 async with connection.cursor(name="headrace_snapshot") as cursor:
                     for oid in set(types.values()):
                         cursor.adapters.register_loader(oid, _Text)
-                    await cursor.execute(sql.SQL("SELECT * FROM {}").format(name))
+                    await cursor.execute(statement)
                     while rows := await cursor.fetchmany(self._batch_size):
                         yield Rows(table, types, rows)
+
+    async def _select(self, connection: Connection, table: TableName) -> tuple[sql.Composed, dict[str, int]]:
+        """Return the query for the rows of a table whose changes are sent, and the types of its columns."""
+        name = table.identifier
+        columns = await (await connection.execute(_COLUMNS, (name.as_string(),))).fetchall()
+        condition: sql.Composable = sql.SQL("")
+        if self._publication is not None:
+            columns = [row for row in columns if not row["is_generated"]]
+            cursor = await connection.execute(_PUBLISHED, (self._publication, *table))
+            # Without a row there is no publication yet: the one that the first start creates has everything.
+            published = await cursor.fetchone()
+            if published is not None and published["columns"] is not None:
+                columns = [row for row in columns if row["name"] in published["columns"]]
+            if published is not None and published["condition"] is not None:
+                condition = sql.SQL(" WHERE ") + sql.SQL(published["condition"])
+        # Changes of tables that inherit from this one are not its changes; those of partitions are.
+        is_alone = not any(row["is_partitioned"] for row in columns)
+        only = sql.SQL("ONLY " if is_alone else "")
+        names = sql.SQL(", ").join(sql.Identifier(row["name"]) for row in columns)
+        statement = sql.SQL("SELECT {} FROM {}{}{}").format(names, only, name, condition)
+        return statement, {row["name"]: row["oid"] for row in columns}
