@@ -9,6 +9,7 @@ import pytest
 from tests.connectors.standalone.changes import cdc_sources, polled
 
 from headrace_connectors.contract import ConnectorError, StateVersionMismatch, Unavailable, encode_state
+from headrace_connectors.sources.postgres import cdc
 from headrace_connectors.sources.postgres.changes import parse_lsn
 
 WAYS = {
@@ -411,6 +412,68 @@ async def test_a_slot_that_was_dropped_is_reported(table, source, snapshot):
     for _ in range(2):
         with pytest.raises(ConnectorError, match=r"does not exist any more, and changes since \w+/\w+ are lost"):
             await source(state, snapshot=snapshot)
+
+
+REPLACEMENTS = {
+    "renamed": ("ALTER TABLE b RENAME TO old; CREATE TABLE b (id int PRIMARY KEY)", "another table has the name"),
+    "made anew": ("DROP TABLE b; CREATE TABLE b (id int PRIMARY KEY)", "another table has the name"),
+    "exchanged": ("ALTER TABLE b RENAME TO old; CREATE TABLE b (id int); ALTER PUBLICATION p ADD TABLE b",
+        "another table has the name"),
+    "dropped": ("DROP TABLE b", "has no table public.b"),
+    "moved": ("CREATE SCHEMA s; ALTER TABLE b SET SCHEMA s", "has no table public.b"),
+    "taken out": ("ALTER PUBLICATION p DROP TABLE b", "p has no table public.b"),
+    "unpublished": ("DROP PUBLICATION p", "the publication p does not exist any more"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+@pytest.mark.parametrize("change", REPLACEMENTS.values(), ids=REPLACEMENTS)
+async def test_a_replaced_table_is_an_error(table, source, monkeypatch, change, is_running):
+    """CON-15: no change of it arrives any more, and nothing else would say so."""
+    monkeypatch.setattr(cdc, "_CHECK_SECONDS", 0.0)
+    table.execute("CREATE PUBLICATION p FOR TABLE a, b")
+    one = await source(publication="p")
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    state = (await polled(one)).state
+    await one.commit()
+    if not is_running:
+        await one.close()
+    table.execute(change[0])
+    with pytest.raises(ConnectorError, match=change[1]):
+        await (go_on(one) if is_running else source(state, publication="p"))
+
+
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE b RENAME TO c; ALTER TABLE x RENAME TO b", "ALTER TABLE b RENAME TO c"]
+)
+@pytest.mark.parametrize("way", ["replication", "functions"])
+async def test_a_message_of_another_table_is_an_error(table, source, way, change):
+    """At once, although it is only for a moment: a table that all changes are published of, and one that is renamed."""
+    table.execute("CREATE TABLE x (id int PRIMARY KEY)")
+    table.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    one = await source(**WAYS[way], publication="p")
+    table.execute(change)
+    table.execute(
+        "INSERT INTO c VALUES (1); INSERT INTO x VALUES (1)" if "x" not in change else "INSERT INTO b VALUES (1)"
+    )
+    if "x" not in change:
+        table.execute("ALTER TABLE c RENAME TO b")
+    with pytest.raises(ConnectorError, match=r"another table has the name public\.b|public\.b is called public\.c"):
+        await go_on(one)
+
+
+async def test_tables_without_a_log_are_refused(table, source):
+    table.execute("ALTER TABLE b SET UNLOGGED")
+    with pytest.raises(ConnectorError, match=r"no changes of public\.b: ALTER TABLE public\.b SET LOGGED"):
+        await source(**WAYS["test_decoding"])
+
+
+async def test_a_state_of_an_earlier_release_is_read(table, source):
+    """It has no identifiers of tables, and no position of the slot behind a snapshot."""
+    await (await source()).close()
+    one = await source(encode_state(1, {"lsn": "0/0", "snapshot": "done"}))
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    assert rows(await polled(one)) == [("insert", "public.a", 1)]
 
 
 def drop_slot(database):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -31,6 +33,7 @@ from headrace_connectors.sources.postgres.snapshot import Rows, Snapshot
 from headrace_connectors.sources.postgres.streaming import ChangeStream
 
 _STATE_VERSION: Final = 1
+_CHECK_SECONDS: Final = 10.0
 
 
 class _Position(NamedTuple):
@@ -70,6 +73,8 @@ class PostgresCdc(Source):
         self._again: deque[_Position] = deque()
         # True if a batch was given up, and no state behind it is stored.
         self._gave_up = False
+        # Time of the next look at the tables.
+        self._check_at = time.monotonic() + _CHECK_SECONDS
         # Position that is durable and not reported to the server, and the number of batches since the last one.
         self._unreported: int | None = None
         self._unreported_count = 0
@@ -86,15 +91,18 @@ class PostgresCdc(Source):
 
     async def open(self, state: bytes | None) -> None:
         """Create what is missing at the server."""
-        await self._slot.check()
+        if state is not None:
+            self._state = decode_state(state, _STATE_VERSION, State)
+        await self._slot.check(self._state.tables)
+        self._state.tables = self._slot.oids
         if self._settings.decoder == "pgoutput":
-            await self._slot.create_publication()
+            # Made anew, it would hide that changes are lost.
+            await (self._slot.create_publication() if state is None else self._slot.check_publication())
         if state is None:
             self._has_earlier_rows = not await self._slot.create()
             # The changes of a slot that is made anew meanwhile would not follow the snapshot.
             self._state.lsn = print_lsn(await self._slot.confirmed_lsn())
             return
-        self._state = decode_state(state, _STATE_VERSION, State)
         is_at_snapshot = self._state.lsn == "0/0"
         await self._slot.check_kept("the snapshot" if is_at_snapshot else self._state.lsn)
         if not is_at_snapshot:
@@ -104,6 +112,7 @@ class PostgresCdc(Source):
     async def open_read_only(self, state: bytes | None) -> None:
         """Create neither slot nor publication: rows of the snapshot can be read without them, changes cannot."""
         await self._slot.check()
+        self._check_at = math.inf
         # Functions read the slot as it is, and leave it so.
         self._changes = PeekedChanges(self._settings, self._database, self._slot, is_read_only=True)
         if state is not None:
@@ -126,6 +135,7 @@ class PostgresCdc(Source):
         self._go_back()
         if self._state.snapshot == "needed":
             return await self._poll_snapshot()
+        await self._check_again()
         self._again.clear()
         if self._gave_up:
             return self._state_alone()
@@ -145,12 +155,19 @@ class PostgresCdc(Source):
             return await self._poll_snapshot()
         if not isinstance(self._changes, ChangeStream):
             raise AssertionError("the pipeline file is checked: changes are streamed")
+        await self._check_again()
         if self._gave_up and not len(self._flight):
             return self._state_alone()
         polled = await self._changes.poll_ahead(tip, self._state)
         if self._again:
             self._again.popleft()
         return self._batch(polled, tip)
+
+    async def _check_again(self) -> None:
+        """Notice tables that were replaced, or left the publication: no message of the log would say so."""
+        if (now := time.monotonic()) >= self._check_at:
+            await self._slot.check_again()
+            self._check_at = now + _CHECK_SECONDS
 
     def _state_alone(self) -> Batch:
         """Return a batch that stores the state: a start with an older one would miss the changes that were given up."""
@@ -170,7 +187,7 @@ class PostgresCdc(Source):
         visible = before.visible
         if visible is not None and lsn > parse_lsn(visible.until):
             visible = None
-        state = State(print_lsn(lsn), "done", visible, polled.part)
+        state = State(print_lsn(lsn), "done", visible, polled.part, before.tables)
         records = [
             record
             for transaction in polled.transactions

@@ -56,5 +56,13 @@ def print_lsn(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
+def replacement(tables: str) -> str:
+    """Return the text of the error that other tables have the names of those that are read."""
+    return (
+        f"another table has the name {tables} now: the one whose changes are stored was dropped or renamed, and rows "
+        "of the other one may not have been read. Remove the state deliberately to start over with a snapshot"
+    )
+
+
 class MalformedChange(ValueError):
     """The output of PostgreSQL has another form than this release knows."""

@@ -74,7 +74,7 @@ class PeekedChanges:
                 )
                 messages = [bytes(row["data"]) for row in rows]
                 # Decoding many changes takes a while, in which other connectors should go on.
-                return await asyncio.to_thread(lambda: list(Decoder().transactions(messages)))
+                return await asyncio.to_thread(lambda: list(Decoder(oids=self._slot.oids).transactions(messages)))
             rows = await self._database.rows(
                 "reading changes",
                 "SELECT lsn::text AS lsn, xid::text::bigint AS xid, data "

@@ -6,10 +6,11 @@ The layout is in PostgreSQL's manual under "Logical Replication Message Formats"
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, Self
 
-from headrace_connectors.sources.postgres.changes import Change, MalformedChange, Row, Transaction
+from headrace_connectors.contract import ConnectorError
+from headrace_connectors.sources.postgres.changes import Change, MalformedChange, Row, Transaction, replacement
 from headrace_connectors.sources.postgres.values import of_oid
 
 _BEGIN: Final = struct.Struct(">QqI")
@@ -63,10 +64,12 @@ class Decoder:
 
     Args:
         relations: Descriptions that came before.
+        oids: Identifiers of the tables that are read, by name.
     """
 
-    def __init__(self, relations: Relations | None = None) -> None:
+    def __init__(self, relations: Relations | None = None, oids: Mapping[str, int] | None = None) -> None:
         self.relations = dict(relations or {})
+        self._oids = oids or {}
 
     def transactions(self, messages: Iterable[bytes]) -> Iterator[Transaction]:
         """Group messages by transaction.
@@ -94,6 +97,7 @@ class Decoder:
 
         Raises:
             MalformedChange: The message cannot be understood.
+            ConnectorError: Another table has the name of one that is read, or this one has another name.
         """
         kind = message[:1]
         try:
@@ -116,7 +120,13 @@ class Decoder:
             column = reader.text()
             columns.append((column, reader.u32()))
             reader.skip(4)
-        self.relations[oid] = Relation(f"{schema or 'pg_catalog'}.{name}", columns)
+        table = f"{schema or 'pg_catalog'}.{name}"
+        if self._oids.get(table, oid) != oid:
+            raise ConnectorError(replacement(table))
+        if table not in self._oids:
+            for known in (known for known, other in self._oids.items() if other == oid):
+                raise ConnectorError(f"{known} is called {table}: changes of it have that name, and would be left out")
+        self.relations[oid] = Relation(table, columns)
 
     def _changes(self, kind: bytes, reader: _Reader) -> list[Change]:
         if kind == b"T":

@@ -45,6 +45,8 @@ class State(msgspec.Struct):
     snapshot: Literal["needed", "done"]
     visible: Visible | None = None
     part: Part | None = None
+    tables: dict[str, int] | None = None
+    """Identifiers of the tables by name; None: not known, as in states of earlier releases."""
 
     def covers(self, xid: int, end_lsn: int) -> bool:
         """Return True if a transaction is stored already, or is in the snapshot.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from psycopg import sql
+from psycopg.rows import DictRow
 
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.postgresql.connection import Database
 from headrace_connectors.postgresql.tables import TableName
-from headrace_connectors.sources.postgres.changes import parse_lsn, print_lsn
+from headrace_connectors.sources.postgres.changes import parse_lsn, print_lsn, replacement
 from headrace_connectors.sources.postgres.replication import ReplicationConnection
 from headrace_connectors.sources.postgres.settings import CdcSettings
 
@@ -36,17 +38,22 @@ class Slot:
         self._database = database
         self._version = 0
         self._partitioned: frozenset[str] = frozenset()
+        self.oids: dict[str, int] = {}
+        """Identifiers of the tables. A table that gets the name of another one has another."""
 
     @property
     def application(self) -> str:
         """Name of the connections."""
         return f"headrace {self._settings.slot}"
 
-    async def check(self) -> None:
+    async def check(self, known: Mapping[str, int] | None = None) -> None:
         """Check the server and the tables.
 
+        Args:
+            known: Identifiers of the tables whose changes are stored already.
+
         Raises:
-            ConnectorError: The server cannot be used, or a table is missing.
+            ConnectorError: The server cannot be used, or a table is missing, or another one has its name.
             Unavailable: The server is not reached.
         """
         database = self._database
@@ -63,17 +70,38 @@ class Slot:
             raise ConnectorError(
                 f"wal_level is {level['level']}: set wal_level = logical in postgresql.conf, and restart PostgreSQL"
             )
-        rows = await database.rows(
+        rows = await self._check_tables(known or {})
+        self._partitioned = frozenset(row["name"] for row in rows if row["is_partitioned"])
+        if self._partitioned:
+            self._check_partitioned(", ".join(sorted(self._partitioned)))
+
+    async def _check_tables(self, known: Mapping[str, int]) -> list[DictRow]:
+        rows = await self._database.rows(
             "looking for the tables",
-            "SELECT n.nspname || '.' || c.relname AS name, c.relkind = 'p' AS is_partitioned "
-            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')",
+            "SELECT n.nspname || '.' || c.relname AS name, c.oid::bigint AS oid, c.relkind = 'p' AS is_partitioned, "
+            "c.relpersistence = 'u' AS is_unlogged FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.relkind IN ('r', 'p') AND n.nspname || '.' || c.relname = ANY(%s)",
+            (list(self._settings.tables),),
         )
         missing = sorted(set(self._settings.tables) - {row["name"] for row in rows})
         if missing:
             raise ConnectorError(f"PostgreSQL has no table {', '.join(missing)}: correct `tables`, or create it")
-        self._partitioned = frozenset(self._settings.tables) & {row["name"] for row in rows if row["is_partitioned"]}
-        if self._partitioned:
-            self._check_partitioned(", ".join(sorted(self._partitioned)))
+        if unlogged := sorted(row["name"] for row in rows if row["is_unlogged"]):
+            raise ConnectorError(
+                f"the log has no changes of {', '.join(unlogged)}: ALTER TABLE {unlogged[0]} SET LOGGED, or remove it "
+                "from `tables`"
+            )
+        oids = {row["name"]: row["oid"] for row in rows}
+        if replaced := sorted(name for name, oid in oids.items() if known.get(name, oid) != oid):
+            raise ConnectorError(replacement(", ".join(replaced)))
+        self.oids = oids
+        return rows
+
+    async def check_again(self) -> None:
+        """Check the tables and the publication while changes are read. Failures as of `check`."""
+        await self._check_tables(self.oids)
+        if self._settings.decoder == "pgoutput":
+            await self.check_publication()
 
     def _check_partitioned(self, names: str) -> None:
         """Refuse what has changes of partitions under the names of these alone: all of them would be left out."""
@@ -96,13 +124,8 @@ class Slot:
             Unavailable: The server is not reached.
         """
         name = self._settings.publication_name
-        found = await self._database.rows(
-            "looking for the publication",
-            'SELECT pubinsert AS "INSERT", pubupdate AS "UPDATE", pubdelete AS "DELETE", pubtruncate AS "TRUNCATE" '
-            "FROM pg_publication WHERE pubname = %s",
-            (name,),
-        )
-        if not found:
+        found = await self._publication()
+        if found is None:
             # Without ONLY, tables that inherit from these would be published, too, although no one reads their changes.
             names = [sql.SQL("ONLY {}").format(TableName.parse(table).identifier) for table in self._settings.tables]
             tables = sql.SQL(", ").join(names)
@@ -112,14 +135,39 @@ class Slot:
                 statement += sql.SQL(" WITH (publish_via_partition_root = true)")
             await self._database.rows("creating the publication", statement)
             return
-        if silent := [name for name in _OPERATIONS if not found[0][name]]:
+        if silent := [operation for operation in _OPERATIONS if not found[operation]]:
             _log.warning("the publication %s leaves out %s: topics will not have them", name, ", ".join(silent))
+        await self.check_publication()
+
+    async def _publication(self) -> DictRow | None:
+        """Return whether the publication has each of the operations; None: it does not exist."""
+        found = await self._database.rows(
+            "looking for the publication",
+            'SELECT pubinsert AS "INSERT", pubupdate AS "UPDATE", pubdelete AS "DELETE", pubtruncate AS "TRUNCATE" '
+            "FROM pg_publication WHERE pubname = %s",
+            (self._settings.publication_name,),
+        )
+        return found[0] if found else None
+
+    async def check_publication(self) -> None:
+        """Check that the publication has the tables.
+
+        Raises:
+            ConnectorError: It lacks a table, or does not exist.
+            Unavailable: The server is not reached.
+        """
+        name = self._settings.publication_name
         rows = await self._database.rows(
             "reading the publication",
             "SELECT schemaname || '.' || tablename AS name FROM pg_publication_tables WHERE pubname = %s",
             (name,),
         )
         missing = sorted(set(self._settings.tables) - {row["name"] for row in rows})
+        if missing and await self._publication() is None:
+            raise ConnectorError(
+                f"the publication {name} does not exist any more, and changes that were made without it are lost: "
+                "remove the state deliberately to start over with a snapshot"
+            )
         if self._partitioned.intersection(missing):
             await self._check_root(name)
         if missing:

@@ -123,7 +123,7 @@ class ChangeStream:
                 return None
             self._kept.append(_Kept(collected, self._relations))
         kept = self._kept[self._returned]
-        decoder = Decoder(kept.relations)
+        decoder = Decoder(kept.relations, self._slot.oids)
         number = len(self._kept) - self._returned
         try:
             # Decoding many changes takes a while, in which other connectors should go on.
