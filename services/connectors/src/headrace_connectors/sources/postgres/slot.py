@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from psycopg import sql
@@ -19,6 +19,16 @@ from headrace_connectors.sources.postgres.settings import CdcSettings
 _log = logging.getLogger(__name__)
 
 _OPERATIONS: Final = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
+# Changes of a partitioned table are those of its partitions, each with an identity of its own.
+_ANONYMOUS: Final = """WITH RECURSIVE parts AS (
+    SELECT to_regclass(name)::oid AS oid, name FROM unnest(%s::text[]) name
+    UNION ALL SELECT inhrelid, name FROM parts JOIN pg_inherits ON inhparent = oid
+    JOIN pg_class c ON c.oid = inhrelid WHERE relispartition
+) SELECT DISTINCT c.oid::regclass::text AS name FROM parts p JOIN pg_class c ON c.oid = p.oid
+WHERE relkind = 'r' AND relreplident <> 'f' AND (relreplident = 'n' OR NOT EXISTS (
+    SELECT FROM pg_index WHERE indrelid = c.oid AND indisvalid
+    AND CASE relreplident WHEN 'd' THEN indisprimary AND indimmediate ELSE indisreplident END
+)) ORDER BY 1"""
 _VERSION_MIN: Final = 110_000
 _VERSION_OF_PARTITION_ROOTS: Final = 130_000
 _VERSION_OF_FAILOVER: Final = 170_000
@@ -120,12 +130,15 @@ class Slot:
         """Create the publication if it is missing.
 
         Raises:
-            ConnectorError: It lacks a table, or cannot be created.
+            ConnectorError: It lacks a table, or cannot be created, or other programs could not change tables any more.
             Unavailable: The server is not reached.
         """
         name = self._settings.publication_name
         found = await self._publication()
+        anonymous = ", ".join(await self._anonymous(self._settings.tables))
         if found is None:
+            if anonymous:
+                raise ConnectorError(_explanation(anonymous, name))
             # Without ONLY, tables that inherit from these would be published, too, although no one reads their changes.
             names = [sql.SQL("ONLY {}").format(TableName.parse(table).identifier) for table in self._settings.tables]
             tables = sql.SQL(", ").join(names)
@@ -137,7 +150,14 @@ class Slot:
             return
         if silent := [operation for operation in _OPERATIONS if not found[operation]]:
             _log.warning("the publication %s leaves out %s: topics will not have them", name, ", ".join(silent))
+        if anonymous and (found["UPDATE"] or found["DELETE"]):
+            _log.warning("%s", _explanation(anonymous, name))
         await self.check_publication()
+
+    async def _anonymous(self, tables: Sequence[str]) -> list[str]:
+        """Return the tables whose rows PostgreSQL cannot identify: published, they can be inserted into alone."""
+        names = [TableName.parse(table).identifier.as_string() for table in tables]
+        return [row["name"] for row in await self._database.rows("looking for keys", _ANONYMOUS, (names,))]
 
     async def _publication(self) -> DictRow | None:
         """Return whether the publication has each of the operations; None: it does not exist."""
@@ -170,6 +190,8 @@ class Slot:
             )
         if self._partitioned.intersection(missing):
             await self._check_root(name)
+        if anonymous := await self._anonymous(missing):
+            raise ConnectorError(_explanation(", ".join(anonymous), name))
         if missing:
             raise ConnectorError(
                 f"the publication {name} has no table {', '.join(missing)}: ALTER PUBLICATION {name} ADD TABLE "
@@ -336,3 +358,12 @@ class Slot:
         return await ReplicationConnection.start(
             settings.url.reveal(), self.application, settings.slot, settings.publication_name, lsn
         )
+
+
+def _explanation(tables: str, publication: str) -> str:
+    return (
+        f"{tables}: rows have no identity, and UPDATE and DELETE of other programs fail while the publication "
+        f"{publication} has them: add a primary key that is not deferrable, or ALTER TABLE ... REPLICA IDENTITY FULL; "
+        "or create a publication WITH (publish = 'insert, truncate') for a table that rows are only added to, and name "
+        "it in `publication`"
+    )
