@@ -333,21 +333,39 @@ class _Target:
         return self._inserted_if_missing(key, values) if can_insert else self._found_missing(key)
 
     def _updated(self, key: Key, values: Row) -> Statement:
-        changed = [name for name in values if name not in self._keys or values[name] != key[self._keys.index(name)]]
+        settable = [name for name in values if name not in self._copy.generated]
+        if self._copy.always.intersection(settable):
+            return self._rewritten(key, values, settable)
+        changed = [name for name in settable if name not in self._keys or values[name] != key[self._keys.index(name)]]
         # A row of a key alone is as it was.
         names = changed or [self._keys[0]]
         assignments = sql.SQL(", ").join(sql.SQL("{} = %s").format(Name(name)) for name in names)
         text = sql.SQL("UPDATE {} SET {} WHERE {}").format(self._table.in_statement, assignments, self._condition())
         return Statement(text, (*(values[name] for name in names), *key))
 
-    def _inserted_if_missing(self, key: Key, values: Row) -> Statement:
-        columns = sql.SQL(", ").join(map(Name, values))
-        # The types of parameters are those of the columns in VALUES of an INSERT alone.
-        casts = sql.SQL(", ").join(self._cast(name) for name in values)
-        text = sql.SQL("INSERT INTO {} ({}) SELECT {} WHERE NOT EXISTS (SELECT FROM {} WHERE {})").format(
-            self._table.in_statement, columns, casts, self._table.in_statement, self._condition()
+    def _rewritten(self, key: Key, values: Row, settable: Sequence[str]) -> Statement:
+        """Replace a row by a new one: no UPDATE may set columns `GENERATED ALWAYS AS IDENTITY`."""
+        kept = [name for name in self._types if name not in values and name not in self._copy.generated]
+        text = sql.SQL(
+            "WITH gone AS (DELETE FROM {table} WHERE {keys} RETURNING *) INSERT INTO {table} ({names}) "
+            "OVERRIDING SYSTEM VALUE SELECT {values} FROM gone"
+        ).format(
+            table=self._table.in_statement,
+            keys=self._condition(),
+            names=sql.SQL(", ").join(map(Name, [*settable, *kept])),
+            values=sql.SQL(", ").join([*map(self._cast, settable), *(Name("gone", name) for name in kept)]),
         )
-        return Statement(text, (*values.values(), *key))
+        return Statement(text, (*key, *(values[name] for name in settable)))
+
+    def _inserted_if_missing(self, key: Key, values: Row) -> Statement:
+        settable = [name for name in values if name not in self._copy.generated]
+        columns = sql.SQL(", ").join(map(Name, settable))
+        # The types of parameters are those of the columns in VALUES of an INSERT alone.
+        casts = sql.SQL(", ").join(map(self._cast, settable))
+        text = sql.SQL(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} WHERE NOT EXISTS (SELECT FROM {} WHERE {})"
+        ).format(self._table.in_statement, columns, casts, self._table.in_statement, self._condition())
+        return Statement(text, (*(values[name] for name in settable), *key))
 
     def _found_missing(self, key: Key) -> Statement:
         found = self._statement("SELECT WHERE NOT EXISTS (SELECT FROM {table} WHERE {keys})", key)
@@ -355,16 +373,16 @@ class _Target:
 
     def put(self, values: Row) -> Iterator[Statement]:
         """Return the statements that insert a row, or replace the one with its key."""
-        if not self._copy.has_immediate_key:
+        columns = tuple(name for name in values if name not in self._copy.generated)
+        if not self._copy.has_immediate_key or self._copy.always.intersection(columns) - set(self._keys):
             key = tuple(values[name] for name in self._keys)
             yield self._updated(key, values)
             yield self._inserted_if_missing(key, values)
             return
-        columns = tuple(values)
         text = self._upserts.get(columns)
         if text is None:
-            text = self._upserts[columns] = upsert(self._table, columns, self._keys)
-        yield Statement(text, tuple(values.values()))
+            text = self._upserts[columns] = upsert(self._table, columns, self._keys, overrides=True)
+        yield Statement(text, tuple(values[name] for name in columns))
 
     def _statement(self, text: str, parameters: Key) -> Statement:
         composed = sql.SQL(text).format(table=self._table.in_statement, keys=self._condition())

@@ -130,17 +130,19 @@ class RowWriter:
         return found
 
 
-def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str]) -> sql.Composed:
+def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str], *, overrides: bool = False) -> sql.Composed:
     """Return a statement that inserts a row, or replaces the columns of the one with the same key.
 
     Args:
         table: The table.
         columns: Columns of the row, in the order of the parameters.
         keys: Columns that identify a row; empty: it is inserted in any case.
+        overrides: True: columns `GENERATED ALWAYS AS IDENTITY` get the values of the row.
     """
+    overriding = sql.SQL(" OVERRIDING SYSTEM VALUE" if overrides else "")
     names = [Name(column) for column in columns]
-    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
-        table.in_statement, sql.SQL(", ").join(names), sql.SQL(", ").join([sql.Placeholder()] * len(names))
+    statement = sql.SQL("INSERT INTO {} ({}){} VALUES ({})").format(
+        table.in_statement, sql.SQL(", ").join(names), overriding, sql.SQL(", ").join([sql.Placeholder()] * len(names))
     )
     if not keys:
         return statement
