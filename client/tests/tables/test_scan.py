@@ -357,6 +357,11 @@ async def test_a_scan_of_asyncio_needs_a_connection() -> None:
     [
         ({"columns": ["ofset"]}, "columns: 'ofset' is none of stream, topic, partition"),
         ({"columns": ["offset", "offset"]}, "columns: one is named twice"),
+        ({"on_error": "ignore"}, "on_error: 'ignore' is none of 'raise', 'null', 'skip'"),
+        (
+            {"on_error": "null", "decode": pa.schema([pa.field("n", pa.int64(), nullable=False)])},
+            "on_error: the column 'n' may not be null",
+        ),
         ({"decode": int}, "is no pyarrow schema, no msgspec struct and no pydantic model"),
         (
             {"decode": pa.schema([("offset", pa.int64())])},
@@ -378,9 +383,41 @@ def test_a_payload_that_does_not_fit_is_named(headrace_server: LocalServer, form
     stream, topic = headrace_server.fresh_topic()
     with headrace.connect(headrace_server.url) as client:
         with client.producer(stream, topic) as producer:
-            producer.send(payload)
-        with pytest.raises(headrace.InvalidArgument, match="a payload does not fit"):
+            for number in range(20):
+                producer.send(payload if number == 13 else b'{"n": 1, "name": "a"}')
+        with pytest.raises(headrace.InvalidArgument, match="a payload does not fit") as raised:
             client.scan(stream, topic, decode=form).table()
+        assert str(raised.value).endswith(f"[offset 13 of partition 0 of topic '{topic}' in stream '{stream}']")
+
+
+@pytest.mark.parametrize("form", [pa.schema([("n", pa.int64())]), Struct, Model], ids=["schema", "msgspec", "pydantic"])
+async def test_payloads_that_do_not_fit_are_passed_over(headrace_server: LocalServer, form: object) -> None:
+    """One of them does not make the topic unreadable: the others are rows, by every way to read."""
+    stream, topic = headrace_server.fresh_topic()
+    wrong = {0: b"no JSON", 1: b"", 7: b'{"n": "one", "name": "a"}', 19: b"[]"}
+    with headrace.connect(headrace_server.url) as client:
+        with client.producer(stream, topic) as producer:
+            for number in range(20):
+                producer.send(wrong.get(number, b'{"n": %d, "name": "a"}' % number))
+        fitting = [number for number in range(20) if number not in wrong]
+        skipping = client.scan(stream, topic, columns=["offset"], decode=form, on_error="skip")
+        assert skipping.table().select(["offset", "n"]).to_pydict() == {"offset": fitting, "n": fitting}
+        assert skipping.misfits.count == len(wrong)
+        assert str(skipping.misfits.first).endswith(
+            f"[offset 0 of partition 0 of topic '{topic}' in stream '{stream}']"
+        )
+        assert skipping.lazy().collect()["n"].to_list() == fitting
+        empty = client.scan(stream, topic, columns=["offset"], decode=form, on_error="null")
+        expected = [None if number in wrong else number for number in range(20)]
+        assert empty.table()["n"].to_pylist() == expected
+        assert empty.table()["offset"].to_pylist() == list(range(20))
+        large = client.scan(stream, topic, decode=form, on_error="null", where=pc.field("n") > 10)
+        assert large.table()["n"].to_pylist() == [number for number in fitting if number > 10]
+    async with headrace.aio.connect(headrace_server.url) as client:
+        scan = client.scan(stream, topic, decode=form, on_error="skip")
+        assert (await scan.table())["n"].to_pylist() == fitting
+        assert (await scan.lazy().collect_async())["n"].to_list() == fitting
+        assert scan.misfits.count == 2 * len(wrong)
 
 
 @pytest.mark.parametrize("form", [Struct, Model])

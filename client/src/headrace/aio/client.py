@@ -35,6 +35,7 @@ from headrace_core import Requester, SessionConfig
 
 if TYPE_CHECKING:
     from headrace.aio.scan import Scan
+    from headrace.tables.misfits import OnError
 
 Value = TypeVar("Value")
 
@@ -173,6 +174,7 @@ class Client(Admin):
         offsets: tuple[int, int] | None = None,
         where: Any = None,
         decode: Any = None,
+        on_error: OnError = "raise",
     ) -> Scan:
         """Return a topic as a table. Arguments and errors as of `headrace.Client.scan`.
 
@@ -194,6 +196,7 @@ class Client(Admin):
             offsets=offsets,
             where=where,
             decode=decode,
+            on_error=on_error,
         )
         _ = scan.schema
         return scan

@@ -38,7 +38,10 @@ class Scan(Selection):
     async def ranges(self) -> list[Range]:
         """Return the offsets that will be read: found by the indexes of the server, without reading messages."""
         found = []
-        for id_ in self._chosen((await self.client.topic(self.stream, self.topic)).partitions):
+        chosen = self._chosen()
+        if chosen is None:
+            chosen = [partition.id for partition in (await self.client.topic(self.stream, self.topic)).partitions]
+        for id_ in chosen:
             # The partition itself is asked: the statistics of a topic may be old where a node has not answered.
             whole = await self.client.plan(self.stream, self.topic, id_)
             part = Range(id_, whole.first_offset, whole.next_offset)
@@ -102,6 +105,8 @@ class Scan(Selection):
             offsets=self.offsets,
             where=self.where,
             decode=self.decode,
+            on_error=self.on_error,
+            misfits=self.misfits,
         )
 
     def reader(self) -> pa.RecordBatchReader:

@@ -34,6 +34,7 @@ from headrace.sdk.telemetry import hooks_of
 from headrace_core import Requester
 
 if TYPE_CHECKING:
+    from headrace.tables.misfits import OnError
     from headrace.tables.scan import Scan
 
 Value = TypeVar("Value")
@@ -215,6 +216,7 @@ class Client(Admin):
         offsets: tuple[int, int] | None = None,
         where: Any = None,
         decode: Any = None,
+        on_error: OnError = "raise",
     ) -> Scan:
         """Return a topic as a table: for Arrow (`table`, `reader`), Polars (`lazy`) or DuckDB (`relation`).
 
@@ -232,6 +234,9 @@ class Client(Admin):
             where: A filter of the rows: an expression of `pyarrow.compute`.
             decode: Form of the payloads, whose fields become columns: a `pyarrow.Schema` of JSON objects, a msgspec
                 struct or a pydantic model.
+            on_error: What a payload that does not fit `decode` does: `"raise"` ends the read with an `InvalidArgument`
+                that names its offset, `"skip"` leaves the row out, and `"null"` makes the columns of the payload null.
+                `Scan.misfits` has their number, and the first of them.
 
         Raises:
             InvalidArgument: A column or a form is unknown.
@@ -250,6 +255,7 @@ class Client(Admin):
             offsets=offsets,
             where=where,
             decode=decode,
+            on_error=on_error,
         )
         _ = scan.schema
         return scan

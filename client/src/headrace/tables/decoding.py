@@ -36,9 +36,9 @@ def decoder(form: Any) -> tuple[Decode, pa.Schema]:
 
 def _json(payloads: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     # A payload may be written over several lines: each becomes one line.
-    lines = b"\n".join(payload.as_py().replace(b"\r", b" ").replace(b"\n", b" ") for payload in payloads)
-    if not lines:
+    if not len(payloads):
         return pa.RecordBatch.from_pylist([], schema=schema)
+    lines = b"\n".join(payload.as_py().replace(b"\r", b" ").replace(b"\n", b" ") for payload in payloads)
     options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     read = pyarrow.json.ReadOptions(block_size=max(1 << 20, len(lines) + 1))
     try:

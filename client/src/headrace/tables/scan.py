@@ -56,7 +56,10 @@ class Scan(Selection):
     def ranges(self) -> list[Range]:
         """Return the offsets that will be read: found by the indexes of the server, without reading messages."""
         found = []
-        for id_ in self._chosen(self.client.topic(self.stream, self.topic).partitions):
+        chosen = self._chosen()
+        if chosen is None:
+            chosen = [partition.id for partition in self.client.topic(self.stream, self.topic).partitions]
+        for id_ in chosen:
             # The partition itself is asked: the statistics of a topic may be old where a node has not answered.
             whole = self.client.plan(self.stream, self.topic, id_)
             part = Range(id_, whole.first_offset, whole.next_offset)

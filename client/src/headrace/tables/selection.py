@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 
@@ -14,7 +14,8 @@ from headrace.sdk.errors import HeadraceError, InvalidArgument
 from headrace.sdk.options import ConsumerArguments
 from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch, schema_of
 from headrace.tables.decoding import decoder
-from headrace_core import Batch, Partition, PlannedRange
+from headrace.tables.misfits import Fitting, Misfits, OnError
+from headrace_core import Batch, PlannedRange
 
 READING: ConsumerArguments = {"prefetch_bytes": 4 * 1024 * 1024}
 """Options of the consumers that read: at most so many bytes are read beyond the end of a range."""
@@ -44,22 +45,31 @@ class Selection:
     offsets: tuple[int, int] | None = None
     where: pa.compute.Expression | None = None
     decode: Any = None
+    on_error: OnError = "raise"
+    misfits: Misfits = field(default_factory=Misfits)
+    """Payloads that `decode` could not read and `on_error` has passed over."""
 
     @property
     def schema(self) -> pa.Schema:
         """Columns of the table: those of the messages, then those of the decoded payloads."""
         fields = list(schema_of(self.columns))
+        if self.on_error not in get_args(OnError):
+            raise InvalidArgument(f"on_error: {self.on_error!r} is none of {', '.join(map(repr, get_args(OnError)))}")
         if self.decode is not None:
-            fields += list(decoder(self.decode)[1])
+            decoded = decoder(self.decode)[1]
+            required = [one.name for one in decoded if not one.nullable]
+            if self.on_error == "null" and required:
+                raise InvalidArgument(f"on_error: the column {required[0]!r} may not be null; 'skip' leaves rows out")
+            fields += list(decoded)
         names = [field.name for field in fields]
         doubles = sorted({name for name in names if names.count(name) > 1})
         if doubles:
             raise InvalidArgument(f"columns: {doubles[0]!r} is a column of the message and of the decoded payload")
         return pa.schema([field.remove_metadata() for field in fields])
 
-    def _chosen(self, partitions: Sequence[Partition]) -> list[int]:
-        """Return the ids of the partitions that are asked for."""
-        return [partition.id for partition in partitions if self.partitions is None or partition.id in self.partitions]
+    def _chosen(self) -> list[int] | None:
+        """Return the ids of the partitions that are asked for; None: all. Who names them need not read the topic."""
+        return None if self.partitions is None else sorted(set(self.partitions))
 
     def _clipped(self, part: Range) -> Range:
         """Return what lies within the offsets that are asked for; its end may lie before its start."""
@@ -88,18 +98,21 @@ class Selection:
         needed = list(self.columns)
         if self.decode is not None and "value" not in needed:
             needed.append("value")
-        decode = None if self.decode is None else decoder(self.decode)[0]
+        fitting = None
+        if self.decode is not None:
+            fitting = Fitting(*decoder(self.decode), self.on_error, self.misfits)
 
-        def rows(batch: Batch, part: Range) -> pa.RecordBatch:
+        def rows_of(batch: Batch, part: Range) -> pa.RecordBatch:
             columns = record_batch(batch, needed, stream=str(self.stream), topic=str(self.topic))
             columns = columns.slice(0, max(0, part.end - batch.first_offset))
-            if decode is not None:
-                decoded = decode(columns.column("value"))
-                arrays = [*(columns.column(name) for name in self.columns), *decoded.columns]
-                columns = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if fitting is not None:
+                place = f"partition {part.partition_id} of topic {self.topic!r} in stream {self.stream!r}"
+                messages = columns.select(list(self.columns))
+                rows = fitting.rows(messages, columns.column("value"), place, batch.first_offset)
+                columns = pa.RecordBatch.from_arrays(rows.columns, schema=schema)
             if self.where is None:
                 return columns
             filtered = pa.Table.from_batches([columns]).filter(self.where).combine_chunks().to_batches()
             return filtered[0] if filtered else columns.slice(0, 0)
 
-        return rows
+        return rows_of
