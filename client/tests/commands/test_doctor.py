@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import command_line
 import jsonschema_rs
@@ -12,7 +16,7 @@ import pytest
 from command_shell import Shell
 
 from headrace.cli import schemas
-from headrace.cli.diagnosis import machine
+from headrace.cli.diagnosis import machine, ports
 from headrace_core import build_profile
 
 
@@ -83,9 +87,35 @@ def test_the_profile_of_the_native_module() -> None:
 def test_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        used = machine.port(number, "tcp", "HTTP")
+        used = ports.port(number, "tcp", "HTTP")
     assert (used["verdict"], used["found"]) == ("warn", "tcp, HTTP: Address already in use")
-    assert machine.port(number, "tcp", "HTTP") == machine.ok(f"port {number}", "tcp, HTTP: free")
+    assert f"has it (process {os.getpid()}): a second server needs other ports" in used["advice"]
+    assert ports.port(number, "tcp", "HTTP") == machine.ok(f"port {number}", "tcp, HTTP: free")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.bind(("127.0.0.1", 0))
+        assert ports.holder(datagrams.getsockname()[1], "udp") == os.getpid()
+
+
+def test_the_ports_of_the_examined_server_are_as_they_should_be(
+    headrace: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No warning beside a server that is well; that of another program stays."""
+    number = int(headrace.environment["HEADRACE_SERVER"].rpartition(":")[2])
+    listens = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", listens], stdin=PIPE, stdout=PIPE) as other:
+        assert other.stdout is not None
+        taken = int(other.stdout.readline())
+        monkeypatch.setattr(ports, "PORTS", ((number, "tcp", "the binary protocol"), (taken, "tcp", "HTTP")))
+        result = headrace.run("doctor", "--data", str(tmp_path / "new"), "--json")
+        alone = headrace.run("doctor", "--data", str(tmp_path / "new"), "--json", "--no-server")
+        other.communicate(b"\n")
+    found = {check["check"]: (check["verdict"], check["found"]) for check in json.loads(result.stdout)}
+    assert found[f"port {number}"] == ("ok", "tcp, the binary protocol: this server has it")
+    assert found[f"port {taken}"] == ("warn", "tcp, HTTP: Address already in use")
+    verdicts = {check["check"]: check["verdict"] for check in json.loads(alone.stdout)}
+    assert verdicts[f"port {number}"] == "warn"
 
 
 def test_kernels() -> None:

@@ -7,7 +7,6 @@ import os
 import platform
 import resource
 import shutil
-import socket
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,16 +28,6 @@ _LAYERED: Final = frozenset({"overlay", "aufs"})
 _IO_URING_SETUP: Final = 425
 """Number of the system call, on every architecture."""
 _CLOCK_IS_UNSYNCHRONISED: Final = 5
-
-PORTS: Final = (
-    (8090, "tcp", "the binary protocol"),
-    (8092, "tcp", "WebSocket"),
-    (8080, "udp", "QUIC"),
-    (3000, "tcp", "HTTP"),
-    (8094, "tcp", "gRPC"),
-    (8101, "tcp", "pipelines"),
-)
-"""Ports that a server listens on unless its settings say something else."""
 
 
 def ok(check: str, found: str) -> CheckDocument:
@@ -74,8 +63,6 @@ def checks(data: Path) -> Iterator[CheckDocument]:
     usage = shutil.disk_usage(directory)
     yield disk_space(directory, usage.free, usage.total)
     yield clock()
-    for number, transport, purpose in PORTS:
-        yield port(number, transport, purpose)
 
 
 def versions() -> CheckDocument:
@@ -190,21 +177,3 @@ def clock() -> CheckDocument:
     if state < 0:
         return warning("clock", os.strerror(ctypes.get_errno()), "the kernel does not say whether it is synchronised")
     return ok("clock", "synchronised")
-
-
-def port(number: int, transport: str, purpose: str) -> CheckDocument:
-    """Check whether a server could listen on a port of loopback."""
-    check = f"port {number}"
-    kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
-    with socket.socket(socket.AF_INET, kind) as probe:
-        if kind == socket.SOCK_STREAM:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", number))
-        except OSError as error:
-            return warning(
-                check,
-                f"{transport}, {purpose}: {os.strerror(error.errno or 0)}",
-                f"a running server has it, or the program that `ss -lp 'sport = {number}'` shows",
-            )
-    return ok(check, f"{transport}, {purpose}: free")

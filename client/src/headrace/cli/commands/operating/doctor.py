@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from headrace.cli import output
-from headrace.cli.diagnosis import machine, partition_files, server
+from headrace.cli.diagnosis import machine, partition_files, ports, server
 from headrace.cli.documents import CheckDocument
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
@@ -34,7 +34,12 @@ def app(target: Target, form: Form, data: Path, no_server: bool) -> None:
 
     Each line is ok, warn or fail, with what to do. The exit status is 1 if a check failed.
     """
-    found = [*machine.checks(data), *partition_files.checks(data), *(() if no_server else server.checks(target))]
+    found = [
+        *machine.checks(data),
+        *ports.checks(None if no_server else target.address),
+        *partition_files.checks(data),
+        *(() if no_server else server.checks(target)),
+    ]
     output.show(form, found, lambda: _print(found))
     if any(check["verdict"] == "fail" for check in found):
         raise click.exceptions.Exit(1)
