@@ -8,6 +8,8 @@ from typing import Any
 import command_line
 from command_shell import Shell
 
+import headrace as sdk
+
 
 def login(headrace: Shell, **variables: str) -> Shell:
     """Return a shell with other credentials."""
@@ -45,10 +47,16 @@ def test_permissions_are_given_and_taken(headrace: Shell, topic: tuple[str, str]
     headrace("user", "create", "bob", "--new-password", "secret")
     bob = login(headrace, HEADRACE_USERNAME="bob", HEADRACE_PASSWORD="secret")
     refused = bob.run("send", *topic, "x", "-p", "0")
-    assert refused.stderr == (
-        b"error: this user lacks the permission for SendMessages: `headrace user grant` gives it\n"
+    text = f"bob lacks send_messages on {stream}/{name}: "
+    command = f"headrace user grant bob send_messages --stream {stream} --topic {name}"
+    assert refused.stderr.decode() == f"error: {text}{command}\n"
+    unread = bob.run("poll", *topic).stderr.decode()
+    assert f"error: bob lacks read_topic on {stream}/{name}: headrace user grant bob read_topic --stream " in unread
+    assert unread.endswith("; without it, give the partitions with --partition\n")
+    assert (
+        bob.run("topic", "show", *topic).stderr.decode().startswith(f"error: bob lacks read_topic on {stream}/{name}")
     )
-    headrace("user", "grant", "bob", "send_messages", "--stream", stream, "--topic", name)
+    headrace(*command.split()[1:])
     assert bob.run("send", *topic, "x", "-p", "0").returncode == 0
     assert [grant["permissions"] for grant in shown(headrace, "bob")] == [["send_messages"]]
     headrace("user", "grant", "bob", "read_topics", "--stream", stream)
@@ -64,9 +72,32 @@ def test_permissions_are_given_and_taken(headrace: Shell, topic: tuple[str, str]
     unknown = headrace.run("user", "grant", "bob", "fly", "--stream", stream, "--topic", name)
     assert unknown.stderr == (
         b"error: there is no permission 'fly' on a topic (there are: manage_topic, read_topic, poll_messages, "
-        b"send_messages)\n"
+        b"send_messages; and the roles consumer and producer)\n"
     )
     headrace("user", "delete", "bob", "--yes")
+
+
+def test_a_role_has_the_permissions_that_its_programs_need(headrace: Shell, topic: tuple[str, str]) -> None:
+    """The SDK reads and joins groups with `consumer` alone, and sends with `producer` alone."""
+    stream, name = topic
+    headrace("user", "create", "worker", "--new-password", "secret")
+    address = headrace.environment["HEADRACE_SERVER"]
+    place = ("--stream", stream, "--topic", name)
+    for role, rights in (("producer", ["read_topic", "send_messages"]), ("consumer", ["read_topic"])):
+        headrace("user", "grant", "worker", role, *place)
+        assert [grant["permissions"] for grant in shown(headrace, "worker")] == [rights]
+        with sdk.connect(f"headrace://worker:secret@{address}") as client:
+            if role == "producer":
+                with client.producer(stream, name) as producer:
+                    assert producer.send(b"x", partition=0).result().offset == 0
+            else:
+                with client.consumer(stream, name, group="workers") as consumer:
+                    batch = consumer.poll(timeout=30)
+                    assert batch is not None
+                    assert batch.payloads() == [b"x"]
+        headrace("user", "revoke", "worker", role, *place)
+        assert shown(headrace, "worker") == []
+    headrace("user", "delete", "worker", "--yes")
 
 
 def test_a_token_logs_in(headrace: Shell) -> None:

@@ -27,6 +27,8 @@ class ServerError(CoreError):
     """Status code (see `headrace_proto.errors`)."""
     name: str
     """Name of the status."""
+    explanation: str | None
+    """Text of the server beyond the status: the object that is missing, or the permission that the user lacks."""
 
 class ConnectionLost(CoreError):
     """The connection could not be opened, or broke while a request was in flight."""

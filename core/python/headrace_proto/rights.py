@@ -1,6 +1,7 @@
 """Names of the rights that permissions consist of, in the order of their records."""
 
 from collections.abc import Collection
+from shlex import quote
 from typing import Any, Final
 
 from headrace_proto.catalog.v1 import GlobalPermissions, StreamPermissions, TopicPermissions
@@ -19,3 +20,9 @@ def _rights_of(record: type[GlobalPermissions | StreamPermissions | TopicPermiss
 GLOBAL_RIGHTS: Final = _rights_of(GlobalPermissions)
 STREAM_RIGHTS: Final = _rights_of(StreamPermissions)
 TOPIC_RIGHTS: Final = _rights_of(TopicPermissions)
+
+
+def lacking(username: str, right: str) -> str:
+    """Say that a user lacks a right on the whole server, and which command grants it, as the shards say it."""
+    name = quote(username)
+    return f"{name} lacks {right} on the server: headrace user grant {name} {right}"

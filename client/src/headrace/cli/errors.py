@@ -33,5 +33,6 @@ def refusal(error: ServerError) -> str:
     """Return what a refusal of the server means for a user."""
     if error.name == "Unauthorized":
         command, _, _ = str(error).partition(" ")
-        return f"this user lacks the permission for {command}: `headrace user grant` gives it"
+        # A server before this version does not say which permission is missing.
+        return error.explanation or f"this user lacks the permission for {command}: `headrace user grant` gives it"
     return f"the server refused: {error}"

@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headrace.cli.documents import GLOBAL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
 from headrace.cli.errors import CommandError
 from headrace_core import GlobalPermissions, Permissions, StreamPermissions, TopicPermissions
+
+_ROLES: Final = {
+    # Reading a topic includes polling it; groups and the list of partitions need more than polling.
+    "consumer": (("read_topics",), ("read_topic",)),
+    # A producer asks for the number of partitions.
+    "producer": (("read_topics", "send_messages"), ("read_topic", "send_messages")),
+}
+"""Permissions of a role, everywhere and on a stream, and on a topic."""
+
+
+def rights_of(names: Sequence[str], stream_id: int | None, topic_id: int | None) -> list[str]:
+    """Return the permissions that were named, or that belong to the roles that were.
+
+    Raises:
+        CommandError: A permission does not exist there.
+    """
+    there = GLOBAL_RIGHTS if stream_id is None else STREAM_RIGHTS if topic_id is None else TOPIC_RIGHTS
+    place = "everywhere" if stream_id is None else "on a stream" if topic_id is None else "on a topic"
+    rights: dict[str, None] = {}
+    for name in names:
+        if name not in there and name not in _ROLES:
+            raise CommandError(
+                f"there is no permission {name!r} {place} (there are: {', '.join(there)}; "
+                f"and the roles {' and '.join(_ROLES)})",
+                status=2,
+            )
+        rights |= dict.fromkeys(_ROLES[name][topic_id is not None] if name in _ROLES else (name,))
+    return list(rights)
 
 
 def changed(
@@ -24,17 +52,9 @@ def changed(
         permissions: The permissions now.
         stream_id: Stream that the change is for; None: all streams.
         topic_id: Topic of the stream that the change is for; None: all topics.
-        names: Names of permissions.
+        names: Names of permissions that exist there.
         given: Whether they are given or taken.
-
-    Raises:
-        CommandError: A permission does not exist there.
     """
-    there = GLOBAL_RIGHTS if stream_id is None else STREAM_RIGHTS if topic_id is None else TOPIC_RIGHTS
-    place = "everywhere" if stream_id is None else "on a stream" if topic_id is None else "on a topic"
-    for name in names:
-        if name not in there:
-            raise CommandError(f"there is no permission {name!r} {place} (there are: {', '.join(there)})", status=2)
     change = dict.fromkeys(names, given)
     everywhere = permissions.everywhere if permissions is not None else GlobalPermissions()
     streams = dict(permissions.streams) if permissions is not None else {}

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import headrace_core as core
-from headrace.sdk.errors import DeadlineExceeded, InvalidArgument, NotFound, OutcomeUnknown, RequestRefused, native
+from headrace.sdk.errors import (
+    DeadlineExceeded,
+    InvalidArgument,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    RequestRefused,
+    native,
+)
 from headrace.sdk.results import value_of
 
 Value = TypeVar("Value")
@@ -65,10 +73,13 @@ class Call(Generic[Value]):
                 raise DeadlineExceeded(str(error)) from None
             raise
         except RequestRefused as error:
-            named = ", ".join(f"{kind} {name!r}" for kind, name in self.about.items() if name is not None)
-            if not named:
+            text = str(error)
+            missing = {kind: name for kind, name in self.about.items() if name is not None and repr(name) not in text}
+            # A missing permission is named with its place, in the form of the command line.
+            if not missing or isinstance(error, PermissionDenied):
                 raise
-            raise type(error)(f"{error} [{named}]", code=error.code, retryable=error.retryable) from None
+            named = ", ".join(f"{kind} {name!r}" for kind, name in missing.items())
+            raise type(error)(f"{text} [{named}]", code=error.code, retryable=error.retryable) from None
         return self.decode(answer)
 
 

@@ -416,7 +416,7 @@ impl Task {
         let mut state = self.shared.lock();
         let is_known = state.producer.is_some();
         let failure = match outcome {
-            Ok(payload) if payload.is_empty() => missing_topic(),
+            Ok(payload) if payload.is_empty() => Failure::missing_topic(&self.stream, &self.topic),
             Ok(payload) => match TopicDetails::decode(&payload) {
                 Ok(found) if found.topic.partitions_count == 0 => Failure::Unrepresentable {
                     reason: format!("topic {:?} has no partitions", found.topic.name),
@@ -468,14 +468,6 @@ impl Task {
             wait.fulfil(());
         }
         self.shared.opened.fulfil(Err(failure.clone()));
-    }
-}
-
-fn missing_topic() -> Failure {
-    Failure::Refused {
-        code: CommandCode::GetTopic.code(),
-        status: headrace_wire::Status::TOPIC_ID_NOT_FOUND,
-        explanation: String::new(),
     }
 }
 

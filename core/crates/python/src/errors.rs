@@ -15,7 +15,7 @@ create_exception!(
     headrace_core,
     ServerError,
     CoreError,
-    "The server answered with an error status: its `code`, and its `name`."
+    "The server answered with an error status: its `code`, its `name`, and the `explanation`, if the server gives one."
 );
 create_exception!(
     headrace_core,
@@ -61,12 +61,17 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 pub(crate) fn client_error(error: &ClientError) -> PyErr {
     let text = chain(error);
     match error {
-        ClientError::Refused { status, .. } => {
+        ClientError::Refused {
+            status,
+            explanation,
+            ..
+        } => {
             let raised = ServerError::new_err(text);
             Python::attach(|python| {
                 let value = raised.value(python);
                 value.setattr("code", status.0)?;
-                value.setattr("name", status.name().unwrap_or("Unknown"))
+                value.setattr("name", status.name().unwrap_or("Unknown"))?;
+                value.setattr("explanation", explanation.as_deref())
             })
             .map_or_else(|failure| failure, |()| raised)
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use headrace_wire::{CommandCode, Status};
 
+use crate::OwnedIdentifier;
+
 /// Reason why a request has no successful answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -69,6 +71,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Failure of a request for a topic to which the server answers that there is none.
+    pub fn missing_topic(stream: &OwnedIdentifier, topic: &OwnedIdentifier) -> Self {
+        Self::Refused {
+            code: CommandCode::GetTopic.code(),
+            status: Status::TOPIC_ID_NOT_FOUND,
+            explanation: format!("there is no topic {topic} in stream {stream}"),
+        }
+    }
+
     /// Return whether the request was certainly not executed.
     pub fn is_certainly_not_executed(&self) -> bool {
         !matches!(

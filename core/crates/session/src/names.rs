@@ -1,5 +1,7 @@
 //! Identifiers that own their text.
 
+use core::fmt;
+
 use headrace_wire::{Identifier, Status};
 
 /// A stream, topic, group or consumer, by number or by name.
@@ -23,6 +25,16 @@ impl OwnedIdentifier {
         match self {
             Self::Numeric(id) => Identifier::Numeric(*id),
             Self::Named(name) => Identifier::Named(name),
+        }
+    }
+}
+
+impl fmt::Display for OwnedIdentifier {
+    /// A name is in quotation marks, an id is not.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Numeric(id) => write!(formatter, "{id}"),
+            Self::Named(name) => write!(formatter, "'{}'", name.escape_debug()),
         }
     }
 }

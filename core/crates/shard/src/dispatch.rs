@@ -5,7 +5,7 @@
 
 mod answers;
 mod control;
-mod descriptions;
+mod explaining;
 mod groups;
 mod holders;
 mod lookups;
@@ -385,7 +385,7 @@ impl Shard {
         match outcome {
             Err(status) => {
                 self.note_refusal(session, code, status, effects);
-                requester.pipeline.respond(status_response(status));
+                self.refuse(requester, code, payload, status);
             }
             Ok(Outcome::Respond(response)) => {
                 notes::note_disconnection(session, code, payload, effects);

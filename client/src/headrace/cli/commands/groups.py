@@ -215,9 +215,7 @@ def delete(target: Target, stream: str, topic: str, group: str, yes: bool) -> No
 
 def _found(client: Client, stream: str, topic: str, group: str) -> tuple[TopicPath, Topic, ConsumerGroup]:
     path = find_topic(client, stream, topic)
-    if path.details is None:
-        raise CommandError(f"this user may not read {path.name}: it needs the permission read_topic")
-    return path, path.details, find_group(client, path, group)
+    return path, path.readable(), find_group(client, path, group)
 
 
 def _messages(lag: int | None) -> int | str:

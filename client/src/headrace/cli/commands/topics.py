@@ -203,9 +203,7 @@ def delete(target: Target, stream: str, topic: str, yes: bool) -> None:
 
 def _readable(client: Client, stream: str, topic: str) -> tuple[int | str, int | str, Topic]:
     found = find_topic(client, stream, topic)
-    if found.details is None:
-        raise CommandError(f"this user may not read {found.name}: it needs the permission read_topic")
-    return found.stream, found.topic, found.details
+    return found.stream, found.topic, found.readable()
 
 
 def _explained(error: ServerError, stream: str, name: str, max_size: SizeLimit | None) -> Exception:

@@ -12,7 +12,7 @@ from headrace.cli.asking import confirm, with_yes
 from headrace.cli.documents import ShownUserDocument, grant_documents, user_document
 from headrace.cli.errors import CommandError, those_there
 from headrace.cli.family import family
-from headrace.cli.granting import changed
+from headrace.cli.granting import changed, rights_of
 from headrace.cli.options import completing
 from headrace.cli.options.arguments import USER_ARGUMENT
 from headrace.cli.options.server_options import with_target
@@ -175,7 +175,11 @@ def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_place_options
 @with_target
 def grant(target: Target, user: str, permissions: tuple[str, ...], stream: str | None, topic: str | None) -> None:
-    """Give a user permissions, such as poll_messages and send_messages; an unknown one gets a list of all."""
+    """Give a user permissions, such as send_messages, or those of a role: `consumer` or `producer`.
+
+    A consumer may read messages, join groups and store offsets; a producer may also send. An unknown permission gets a
+    list of all.
+    """
     _change(target, user, permissions, stream, topic, given=True)
 
 
@@ -230,20 +234,19 @@ def _change(
         place = "everywhere"
         if stream is not None and topic is not None:
             path = find_topic(client, stream, topic)
-            if path.details is None:
-                raise CommandError(f"this user may not read {path.name}: it needs the permission read_topic")
-            stream_id, topic_id, place = find_stream(client, stream).id, path.details.id, f"on {path.name}"
+            stream_id, topic_id, place = find_stream(client, stream).id, path.readable().id, f"on {path.name}"
         elif stream is not None:
             parent = find_stream(client, stream)
             stream_id, place = parent.id, f"on stream {parent.name!r}"
-        permissions = changed(found.permissions, stream_id, topic_id, names, given=given)
+        rights = rights_of(names, stream_id, topic_id)
+        permissions = changed(found.permissions, stream_id, topic_id, rights, given=given)
         try:
             client.request(*encode_update_permissions(user=found.id, permissions=permissions))
         except ServerError as error:
             if error.name != "CannotChangePermissions":
                 raise
             raise CommandError(f"the permissions of {found.username!r}, the root user, cannot be changed") from error
-    output.say(f"{found.username!r} {'has' if given else 'no longer has'} {', '.join(names)} {place}")
+    output.say(f"{found.username!r} {'has' if given else 'no longer has'} {', '.join(rights)} {place}")
 
 
 def _find(client: Client, text: str) -> User:

@@ -184,8 +184,7 @@ class Redrive:
 
     def _found(self, client: Client) -> TopicPath:
         path = find_topic(client, self.stream, self.topic)
-        if path.details is None:
-            raise CommandError(f"this user may not read {path.name}: it needs the permission read_topic")
+        path.readable()
         return path
 
     def _joined(self, client: Client, path: TopicPath) -> ConsumerGroup:

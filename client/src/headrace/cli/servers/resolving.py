@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from headrace.cli.errors import CommandError, those_there
+from headrace.cli.errors import CommandError, refusal, those_there
 from headrace_core import (
     Client,
     ConsumerGroup,
@@ -35,6 +35,18 @@ class TopicPath(NamedTuple):
     """The topic; None if the user may not read it."""
     name: str
     """Stream and topic for messages to the user."""
+    refusal: str = ""
+    """Reason why the user may not read the topic, with the command that permits it."""
+
+    def readable(self) -> Topic:
+        """Return the topic.
+
+        Raises:
+            CommandError: The user may not read it.
+        """
+        if self.details is None:
+            raise CommandError(self.refusal)
+        return self.details
 
     def partitions(self, wanted: Sequence[int] | None) -> list[int]:
         """Return the partitions that were asked for, or all.
@@ -44,7 +56,7 @@ class TopicPath(NamedTuple):
         """
         if self.details is None:
             if wanted is None:
-                raise CommandError(f"this user may not read {self.name}: give the partitions with --partition")
+                raise CommandError(f"{self.refusal}; without it, give the partitions with --partition")
             return list(wanted)
         existing = [partition.id for partition in self.details.partitions]
         for partition in wanted or ():
@@ -151,14 +163,13 @@ def _no_stream(client: Client, text: str) -> str:
 
 
 def _unseen(client: Client, stream: str, topic: str) -> TopicPath:
-    parent, child = candidates(stream)[0], candidates(topic)[0]
+    parent, child, name = candidates(stream)[0], candidates(topic)[0], f"{stream}/{topic}"
     try:
-        details = client.topic(parent, child)
+        return TopicPath(parent, child, client.topic(parent, child), name)
     except ServerError as error:
         if error.name != "Unauthorized":
             raise
-        details = None
-    return TopicPath(parent, child, details, f"{stream}/{topic}")
+        return TopicPath(parent, child, None, name, refusal(error))
 
 
 def _ranges(partitions: list[int]) -> str:

@@ -76,11 +76,9 @@ class Export:
         """Find the ranges, in the state or on the server; return the position in the file."""
         with self.target.connected() as client:
             path = find_topic(client, self.stream, self.topic)
-            if path.details is None:
-                raise CommandError(f"this user may not read {path.name}: it needs the permission read_topic")
             self.of = {
                 "topic": path.name,
-                "created_at_micros": path.details.created_at_micros,
+                "created_at_micros": path.readable().created_at_micros,
                 "format": str(self.form),
                 "partitions": list(self.partitions) if self.partitions is not None else None,
                 "from": list(self.start),

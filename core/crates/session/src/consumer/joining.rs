@@ -123,11 +123,9 @@ impl<C> Consumer<C> {
                     let ids: Vec<_> = found.partitions.iter().map(|found| found.id).collect();
                     self.own(&ids);
                 }
-                Err(_) if payload.is_empty() => self.fail(Failure::Refused {
-                    code: CommandCode::GetTopic.code(),
-                    status: Status::TOPIC_ID_NOT_FOUND,
-                    explanation: String::new(),
-                }),
+                Err(_) if payload.is_empty() => {
+                    self.fail(Failure::missing_topic(&self.stream, &self.topic));
+                }
                 Err(error) => self.fail(malformed(CommandCode::GetTopic, error)),
             },
             (_, Err(failure)) => self.fail(failure),

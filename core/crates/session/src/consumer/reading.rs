@@ -81,7 +81,12 @@ impl<C> Consumer<C> {
             return self.not_watched(Failure::Refused {
                 code: CommandCode::WatchPartitions.code(),
                 status: report.status,
-                explanation: String::new(),
+                explanation: format!(
+                    "topic {} in stream {}: {}",
+                    self.topic,
+                    self.stream,
+                    report.status.description()
+                ),
             });
         }
         let watched = Watched {

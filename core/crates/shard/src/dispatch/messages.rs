@@ -24,7 +24,7 @@ use crate::{
     owner::Owner,
     sessions::{
         catching_up::may_be_stale_catalog,
-        connection::{Pipeline, Requester, SendRoute, Session, status_response},
+        connection::{Pipeline, Requester, SendRoute, Session},
     },
 };
 
@@ -46,7 +46,13 @@ impl Shard {
         let prepared = match self.prepare_send(requester.session, payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                return self.refuse_append(requester, super::SEND_MESSAGES, status, effects);
+                return self.refuse_append(
+                    requester,
+                    super::SEND_MESSAGES,
+                    payload,
+                    status,
+                    effects,
+                );
             }
         };
         let origin = self.begin_append(requester, payload, &prepared);
@@ -87,7 +93,8 @@ impl Shard {
         let prepared = match self.prepare_send(requester.session, &payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                let taken = self.refuse_append(requester, super::SEND_MESSAGES, status, effects);
+                let taken =
+                    self.refuse_append(requester, super::SEND_MESSAGES, &payload, status, effects);
                 return (!taken).then_some(payload);
             }
         };
@@ -114,6 +121,7 @@ impl Shard {
         &mut self,
         requester: &mut Requester<'_>,
         code: u32,
+        payload: &[u8],
         status: Status,
         effects: &mut Vec<Effect>,
     ) -> bool {
@@ -122,7 +130,7 @@ impl Shard {
             return false;
         }
         self.note_refusal(requester.session, code, status, effects);
-        requester.pipeline.respond(status_response(status));
+        self.refuse(requester, code, payload, status);
         true
     }
 

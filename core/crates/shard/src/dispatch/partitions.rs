@@ -1,15 +1,17 @@
-//! Commands on partitions and their segments.
+//! Commands on partitions and their segments, and descriptions of them.
 
-use headrace_catalog::Action;
+use headrace_catalog::{Action, Partition, Topic};
 use headrace_model::{PartitionId, limits};
 use headrace_partition::Request;
 use headrace_proto::metadata::v1::{self as metadata, command::Operation};
 use headrace_wire::{
-    Status,
+    PartitionState, Status,
     command::{DeleteSegments, PartitionsCount, TopicPath},
+    response::{PartitionDescription, encode_list},
 };
 
 use super::{Context, Handled, Outcome};
+use crate::owner::Owner;
 
 impl Context<'_> {
     pub(super) fn create_partitions(&self, request: &PartitionsCount<'_>) -> Handled {
@@ -57,4 +59,46 @@ impl Context<'_> {
             },
         })
     }
+}
+
+impl Context<'_> {
+    pub(super) fn describe_partitions(&self, request: &TopicPath<'_>) -> Handled {
+        let topic = self.topic(request.stream, request.topic, Action::ReadTopic)?;
+        let described: Vec<PartitionDescription<'_>> = (topic.partitions.iter())
+            .map(|partition| self.description(topic, partition))
+            .collect();
+        Ok(Outcome::payload(|out| encode_list(&described, out)))
+    }
+
+    fn description(&self, topic: &Topic, partition: &Partition) -> PartitionDescription<'_> {
+        let statistics = &partition.statistics;
+        let holder = self.catalog.leader(partition.namespace);
+        let state = match self.shard.config.owner(self.catalog, partition.namespace) {
+            Owner::Nowhere => PartitionState::Unplaced,
+            Owner::Remote { .. }
+                if !holder.is_some_and(|node| self.shard.routing.links.reaches(node)) =>
+            {
+                PartitionState::Unreachable
+            }
+            _ if statistics.failed() => PartitionState::Failed,
+            Owner::Here | Owner::Shard(_) | Owner::Remote { .. } => PartitionState::Serving,
+        };
+        PartitionDescription {
+            id: partition.id.0,
+            state,
+            node_id: holder.map_or(0, |node| node.id.0),
+            node: holder.map_or("", |node| &node.name),
+            first_offset: statistics.first_offset(),
+            next_deletion_at: next_deletion(topic, partition),
+        }
+    }
+}
+
+/// Time from which the oldest segment may be deleted for its age, as far as known: its newest message decides.
+fn next_deletion(topic: &Topic, partition: &Partition) -> u64 {
+    let newest = partition.statistics.oldest_segment_timestamp();
+    if newest == 0 || !topic.expires() || !partition.statistics.is_cleaned() {
+        return 0;
+    }
+    newest.saturating_add(topic.message_expiry_micros)
 }

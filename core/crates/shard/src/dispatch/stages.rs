@@ -100,7 +100,8 @@ impl Shard {
         let prepared = match self.prepare_owned(requester.session, &payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                let taken = self.refuse_append(requester, STAGE_MESSAGES, status, effects);
+                let taken =
+                    self.refuse_append(requester, STAGE_MESSAGES, &payload, status, effects);
                 return (!taken).then_some(payload);
             }
         };

@@ -17,7 +17,7 @@ use crate::{
     api::{Effect, Origin},
     config::Hosting,
     routing::links::Moment,
-    sessions::connection::{Requester, Session, status_response},
+    sessions::connection::{Requester, Session, explained_response, status_response},
 };
 
 /// Return whether the response to a command contains statistics.
@@ -112,11 +112,18 @@ impl Shard {
             let outcome = self.handle(session, &command)?;
             Ok(outcome)
         });
+        let explanation = match &outcome {
+            Err(status) if connection.pipeline.explains() => {
+                let user = self.current_user(session);
+                self.explain_refusal(user, code, payload, *status)
+            }
+            _ => None,
+        };
         let mut answer = |response: Slice| {
             connection.pipeline.answer_one(origin.sequence, response);
         };
         match outcome {
-            Err(status) => answer(status_response(status)),
+            Err(status) => answer(explained_response(status, explanation.as_deref())),
             Ok(Outcome::Respond(response)) => answer(response),
             // The entity was deleted while its statistics were gathered.
             Ok(Outcome::Missing) => answer(status_response(Status::OK)),

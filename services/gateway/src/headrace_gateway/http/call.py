@@ -23,6 +23,7 @@ from headrace_gateway.ports import Clock, GroupPath
 from headrace_node.connections.sessions import Response, Session, Sessions
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
+from headrace_proto.rights import lacking
 from headrace_settings import ShownSetting
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Call(Generic[Query, Body]):
         """
         username, everywhere = await self._rights_everywhere()
         if not everywhere.manage_servers:
-            raise Refused(Status.UNAUTHORIZED)
+            raise Refused(Status.UNAUTHORIZED, lacking(username, "manage_servers"))
         return username
 
     async def may_connect(self, reach: Reach) -> None:
@@ -151,11 +152,14 @@ class Call(Generic[Query, Body]):
         Raises:
             Refused: The user lacks one of them.
         """
-        _, everywhere = await self._rights_everywhere()
+        username, everywhere = await self._rights_everywhere()
         creates = everywhere.manage_streams or everywhere.manage_topics
         reads = creates or everywhere.read_streams or everywhere.read_topics or everywhere.poll_messages
         if (reach.reads_any and not reads) or (reach.writes_any and not creates):
-            raise Refused(Status.UNAUTHORIZED, "The connector may use any topic: that needs the rights on all of them.")
+            missing = lacking(username, "manage_topics" if reach.writes_any else "read_topics")
+            raise Refused(
+                Status.UNAUTHORIZED, f"The connector may use any topic: that needs the rights on all of them. {missing}"
+            )
         for stream, topic in () if reads else reach.reads:
             # Commands that need the right, and do nothing to a partition that does not exist.
             encoded = core.encode_get_consumer_offset(stream=stream, topic=topic, partition=_U32_MAX)
@@ -170,14 +174,17 @@ class Call(Generic[Query, Body]):
         except Refused as refusal:
             # A topic that does not exist is created with the rights of the connectors.
             if refusal.status != Status.PARTITION_NOT_FOUND:
-                raise Refused(Status.UNAUTHORIZED, f"The connector needs a user who has the right to {what}.") from None
+                text = f"The connector needs a user who has the right to {what}."
+                if refusal.status == Status.UNAUTHORIZED and refusal.reason is not None:
+                    text = f"{text} {refusal.reason}"
+                raise Refused(Status.UNAUTHORIZED, text) from None
 
     async def _rights_everywhere(self) -> tuple[str, core.GlobalPermissions]:
         # A user may read itself, with its permissions.
         user = core.decode_user(await self.ask(core.encode_get_user(user=self.user_id)))
-        if user is None or user.permissions is None:
+        if user is None:
             raise Refused(Status.UNAUTHORIZED)
-        return user.username, user.permissions.everywhere
+        return user.username, user.permissions.everywhere if user.permissions else core.GlobalPermissions()
 
     def check_token(self) -> None:
         """Check again that the token is valid, during a long answer.
