@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -53,7 +54,11 @@ def test_streams_and_topics(headrace: Shell) -> None:
     assert [(topic["name"], topic["partitions_count"]) for topic in topics] == [("orders", 3), ("returns", 1)]
     assert topics[0]["message_expiry_micros"] == 7 * 86_400 * 1_000_000
     assert topics[0]["max_size_bytes"] == 10 * 2**30
-    assert topics[1]["max_size_bytes"] == 2**64 - 1
+    assert (topics[0]["message_expiry"], topics[0]["max_size"]) == ("7 d", "10 GiB")
+    unbounded = [topics[1][name] for name in ("message_expiry_micros", "message_expiry", "max_size_bytes", "max_size")]
+    assert unbounded == [None, "never", None, "unlimited"]
+    at = datetime.fromisoformat(topics[0]["created_at"])
+    assert (at - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) == topics[0]["created_at_micros"]
     assert "orders" in headrace("topic", "list", "shop")
     assert len(json.loads(headrace("topic", "show", "shop", "orders", "--json"))["partitions"]) == 3
     headrace("topic", "delete", "shop", "orders", "--yes")
@@ -253,19 +258,18 @@ def test_what_retention_has_removed_shows(driver: dict[str, str]) -> None:
         headrace("send", "s", "t", "-p", "0", stdin=b"0\n1\n2\n")
         began = time.monotonic()
 
-        def shown() -> tuple[int, int, int]:
+        def shown() -> tuple[int, int, int | None]:
             partition = json.loads(headrace("topic", "show", "s", "t", "--json"))["partitions"][0]
             assert partition["state"] == "serving"
-            assert partition["next_deletion_at_micros"] == 0 or (
-                partition["next_deletion_at_micros"] > partition["created_at_micros"]
-            )
-            return partition["first_offset"], partition["messages_count"], partition["next_deletion_at_micros"]
+            deletion = partition["next_deletion_at_micros"]
+            assert deletion is None or deletion > partition["created_at_micros"]
+            return partition["first_offset"], partition["messages_count"], deletion
 
         # Counts and times come from two commands: a deletion between them shows in the times alone.
         first_offset, _, next_deletion_at_micros = shown()
         assert first_offset in (0, 3)
-        assert (next_deletion_at_micros > 0) == (first_offset == 0)
-        while (found := shown()) != (3, 0, 0):
+        assert (next_deletion_at_micros is not None) == (first_offset == 0)
+        while (found := shown()) != (3, 0, None):
             assert time.monotonic() - began < 60, found
             time.sleep(0.05)
         header = headrace("topic", "show", "s", "t")

@@ -46,6 +46,15 @@ def test_groups_come_and_go(headrace: Shell, topic: tuple[str, str]) -> None:
     listed = json.loads(headrace("group", "list", *topic, "--json"))
     assert [group["name"] for group in listed] == ["billing", "audit"]
     assert "audit" in headrace("group", "list", *topic)
+    headrace("send", *topic, "a", "b", "-p", "1")
+    for place in (topic, topic[:1], ()):
+        everywhere = json.loads(headrace("group", "list", *place, "--json"))
+        rows = [
+            (one["topic"], one["name"], one["lag_messages"], one["unreached_count"])
+            for one in everywhere
+            if one["stream"] == topic[0]
+        ]
+        assert rows == [(topic[1], "billing", 2, 0), (topic[1], "audit", 2, 0)]
     headrace("group", "delete", *topic, str(created["id"]), "--yes")
     assert "billing" not in headrace("group", "list", *topic)
     missing = headrace.run("group", "show", *topic, "billing")

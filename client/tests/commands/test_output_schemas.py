@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -93,3 +94,20 @@ def test_the_schemas_are_current(name: str) -> None:
 
 def test_no_other_schemas_are_there() -> None:
     assert {path.stem for path in DIRECTORY.iterdir()} == set(schemas.DOCUMENTS)
+
+
+def _objects(schema: object) -> Iterator[dict[str, object]]:
+    if isinstance(schema, dict):
+        if isinstance(properties := schema.get("properties"), dict):
+            yield properties
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _objects(part)
+
+
+@pytest.mark.parametrize("name", schemas.DOCUMENTS)
+def test_moments_are_also_there_for_people(name: str) -> None:
+    for properties in _objects(schemas.schema(name)):
+        moments = [field.removesuffix("_micros") for field in properties if field.endswith("_at_micros")]
+        assert [field for field in moments if field not in properties] == []

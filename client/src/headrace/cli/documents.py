@@ -1,12 +1,14 @@
 """Documents that commands print for programs, made from the server's answers.
 
-docs/schemas has the JSON schemas, which are generated from the types here. A field is never removed or renamed.
+docs/schemas has the JSON schemas, which are generated from the types here. A field is never removed or renamed. No
+number stands for what is not there: that is null. Times are in microseconds since the epoch, with RFC 3339 beside them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from headrace.cli.output import U64_MAX, optional_timestamp, timestamp
 from headrace_core import (
     AccessToken,
     Connection,
@@ -26,20 +28,28 @@ class StreamDocument(TypedDict):
     id: int
     name: str
     created_at_micros: int
+    created_at: str
     topics_count: int
     size_bytes: int
     messages_count: int
 
 
 class TopicDocument(TypedDict):
-    """A topic: `topic create`, `topic list STREAM`. An expiry or size of 0 is the server's default."""
+    """A topic: `topic create`, `topic list STREAM`."""
 
     id: int
     name: str
     created_at_micros: int
+    created_at: str
     partitions_count: int
-    message_expiry_micros: int
-    max_size_bytes: int
+    message_expiry_micros: int | None
+    """None: never, or the default of the server."""
+    message_expiry: str
+    """As `--message-expiry` takes it: `never`, `default` or a duration."""
+    max_size_bytes: int | None
+    """None: unlimited, or the default of the server."""
+    max_size: str
+    """`unlimited`, `default` or a size."""
     size_bytes: int
     messages_count: int
 
@@ -56,6 +66,7 @@ class PartitionDocument(TypedDict):
 
     id: int
     created_at_micros: int
+    created_at: str
     segments_count: int
     current_offset: int
     """Offset of the last message; 0 also if there has never been one: see last_offset."""
@@ -63,8 +74,11 @@ class PartitionDocument(TypedDict):
     size_bytes: int
     messages_count: int
     first_offset: int
-    next_deletion_at_micros: int
-    node: str
+    next_deletion_at_micros: int | None
+    """None: nothing is to be deleted for its age."""
+    next_deletion_at: str | None
+    node: str | None
+    """None: in the process of the server, or placed nowhere."""
     state: str
 
 
@@ -75,12 +89,23 @@ class ShownTopicDocument(TopicDocument):
 
 
 class GroupDocument(TypedDict):
-    """A consumer group: `group create`, `group list`."""
+    """A consumer group: `group create`."""
 
     id: int
     name: str
     partitions_count: int
     members_count: int
+
+
+class ListedGroupDocument(GroupDocument):
+    """A consumer group with its topic and lag: `group list`."""
+
+    stream: str
+    topic: str
+    lag_messages: int
+    """Lag in all partitions whose node is reached."""
+    unreached_count: int
+    """Number of the other partitions."""
 
 
 class MemberDocument(TypedDict):
@@ -131,6 +156,7 @@ class UserDocument(TypedDict):
     name: str
     status: Literal["active", "inactive"]
     created_at_micros: int
+    created_at: str
 
 
 class ShownUserDocument(UserDocument):
@@ -144,6 +170,7 @@ class TokenDocument(TypedDict):
 
     name: str
     expires_at_micros: int | None
+    expires_at: str | None
     token: NotRequired[str]
 
 
@@ -203,6 +230,7 @@ class StatsDocument(TypedDict):
     available_memory_bytes: int
     run_time_micros: int
     start_time_micros: int
+    start_time: str
     read_bytes: int
     written_bytes: int
     messages_size_bytes: int
@@ -232,12 +260,17 @@ class CheckDocument(TypedDict):
     advice: str
 
 
+def _bound(value: int) -> int | None:
+    return None if value in {0, U64_MAX} else value
+
+
 def stream_document(stream: Stream) -> StreamDocument:
     """Return the document of a stream."""
     return {
         "id": stream.id,
         "name": stream.name,
         "created_at_micros": stream.created_at_micros,
+        "created_at": timestamp(stream.created_at_micros),
         "topics_count": stream.topics_count,
         "size_bytes": stream.size_bytes,
         "messages_count": stream.messages_count,
@@ -246,13 +279,18 @@ def stream_document(stream: Stream) -> StreamDocument:
 
 def topic_document(topic: Topic) -> TopicDocument:
     """Return the document of a topic."""
+    from headrace_settings import Expiry, SizeLimit  # noqa: PLC0415 - slow to import
+
     return {
         "id": topic.id,
         "name": topic.name,
         "created_at_micros": topic.created_at_micros,
+        "created_at": timestamp(topic.created_at_micros),
         "partitions_count": topic.partitions_count,
-        "message_expiry_micros": topic.message_expiry_micros,
-        "max_size_bytes": topic.max_size_bytes,
+        "message_expiry_micros": _bound(topic.message_expiry_micros),
+        "message_expiry": str(Expiry(topic.message_expiry_micros)) if topic.message_expiry_micros else "default",
+        "max_size_bytes": _bound(topic.max_size_bytes),
+        "max_size": str(SizeLimit(topic.max_size_bytes)) if topic.max_size_bytes else "default",
         "size_bytes": topic.size_bytes,
         "messages_count": topic.messages_count,
     }
@@ -265,14 +303,16 @@ def partition_document(partition: Partition, description: PartitionDescription) 
     return {
         "id": partition.id,
         "created_at_micros": partition.created_at_micros,
+        "created_at": timestamp(partition.created_at_micros),
         "segments_count": partition.segments_count,
         "current_offset": partition.current_offset,
         "last_offset": partition.current_offset if was_written else None,
         "size_bytes": partition.size_bytes,
         "messages_count": partition.messages_count,
         "first_offset": description.first_offset,
-        "next_deletion_at_micros": description.next_deletion_at_micros,
-        "node": description.node,
+        "next_deletion_at_micros": description.next_deletion_at_micros or None,
+        "next_deletion_at": optional_timestamp(description.next_deletion_at_micros or None),
+        "node": description.node or None,
         "state": description.state,
     }
 
@@ -294,12 +334,17 @@ def user_document(user: User) -> UserDocument:
         "name": user.username,
         "status": user.status,
         "created_at_micros": user.created_at_micros,
+        "created_at": timestamp(user.created_at_micros),
     }
 
 
 def token_document(token: AccessToken) -> TokenDocument:
     """Return the document of an access token."""
-    return {"name": token.name, "expires_at_micros": token.expires_at_micros}
+    return {
+        "name": token.name,
+        "expires_at_micros": token.expires_at_micros,
+        "expires_at": optional_timestamp(token.expires_at_micros),
+    }
 
 
 def client_document(client: Connection) -> ClientDocument:

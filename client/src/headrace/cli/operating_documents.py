@@ -101,6 +101,7 @@ class ReplicaStatusDocument(TypedDict):
     release: str | None
     storage: Literal["ok", "full"] | None
     started_at_micros: int | None
+    started_at: str | None
 
 
 class MetadataMemberDocument(TypedDict):

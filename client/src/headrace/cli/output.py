@@ -235,6 +235,19 @@ def date(micros: int) -> str:
     return datetime.datetime.fromtimestamp(micros / 1_000_000).isoformat(sep=" ", timespec="seconds")  # noqa: DTZ006
 
 
+def timestamp(micros: int) -> str:
+    """Return microseconds since the epoch in RFC 3339, for programs."""
+    # Without binary fractions, which would change the last digit.
+    seconds, rest = divmod(micros, 1_000_000)
+    whole = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return whole.replace(microsecond=rest, tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def optional_timestamp(micros: int | None) -> str | None:
+    """Return such a time, if there is one."""
+    return None if micros is None else timestamp(micros)
+
+
 def moment(micros: int) -> str:
     """Return microseconds since the epoch as local time."""
     return datetime.datetime.fromtimestamp(micros / 1_000_000).astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -26,7 +26,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "topic-show": documents.ShownTopicDocument,
         "topic-update": documents.TopicDocument,
         "group-create": documents.GroupDocument,
-        "group-list": list[documents.GroupDocument],
+        "group-list": list[documents.ListedGroupDocument],
         "group-show": documents.ShownGroupDocument,
         "group-lag": Lag,
         "group-reset": list[documents.ResetDocument],

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
 
 from headrace.cli import group_reset, output
 from headrace.cli.asking import confirm, counted, with_yes
-from headrace.cli.documents import ResetDocument, ShownGroupDocument, group_document
+from headrace.cli.documents import ListedGroupDocument, ResetDocument, ShownGroupDocument, group_document
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
 from headrace.cli.group_progress import lag_of, progress_of
+from headrace.cli.options import completing
 from headrace.cli.options.arguments import GROUP_ARGUMENT, STREAM_ARGUMENT, TOPIC_ARGUMENT
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, or_dash, with_form
 from headrace.cli.parameters import NewName, Partitions, Start, StartPosition
-from headrace.cli.servers.resolving import TopicPath, find_group, find_topic
+from headrace.cli.servers.resolving import TopicPath, find_group, find_stream, find_topic
 from headrace.cli.servers.target import Target
 from headrace_core import Client, ConsumerGroup, ServerError, Topic
 
@@ -47,16 +49,63 @@ def create(target: Target, form: Form, stream: str, topic: str, name: str) -> No
 
 
 @app.command("list")
-@STREAM_ARGUMENT
-@TOPIC_ARGUMENT
+@click.argument("stream", metavar="[STREAM]", required=False, shell_complete=completing.streams)
+@click.argument("topic", metavar="[TOPIC]", required=False, shell_complete=completing.topics)
 @with_target
 @with_form
-def list_groups(target: Target, form: Form, stream: str, topic: str) -> None:
-    """List the consumer groups of a topic."""
+def list_groups(target: Target, form: Form, stream: str | None, topic: str | None) -> None:
+    """List the consumer groups of a topic, of all topics of a stream, or of all streams, with their lag."""
     with target.connected() as client:
+        found = [
+            _listed(client, number, name, one, group)
+            for number, name, one in _topics(client, stream, topic)
+            for group in client.groups(number, one.id)
+        ]
+    output.show(form, found, lambda: _print_listed(found))
+
+
+def _topics(client: Client, stream: str | None, topic: str | None) -> Iterator[tuple[int | str, str, Topic]]:
+    """Yield number, or name, and name of the stream of each topic, and the topic."""
+    if stream is not None and topic is not None:
         path = find_topic(client, stream, topic)
-        groups = client.groups(path.stream, path.topic)
-    output.show(form, [group_document(group) for group in groups], lambda: _print_table(groups))
+        found = path.readable()
+        # Who may read the topic need not be allowed to read its stream.
+        yield path.stream, path.name.removesuffix(f"/{found.name}"), found
+        return
+    for parent in client.streams() if stream is None else [find_stream(client, stream)]:
+        for one in client.topics(parent.id):
+            yield parent.id, parent.name, one
+
+
+def _listed(client: Client, number: int | str, stream: str, topic: Topic, group: ConsumerGroup) -> ListedGroupDocument:
+    # A list of topics has no partitions.
+    read = topic if topic.partitions else client.topic(number, topic.id)
+    progress = [] if read is None else progress_of(client, number, read, group)
+    return {
+        **group_document(group),
+        "stream": stream,
+        "topic": topic.name,
+        "lag_messages": sum(it.lag_messages or 0 for it in progress),
+        "unreached_count": sum(it.lag_messages is None for it in progress),
+    }
+
+
+def _print_listed(found: list[ListedGroupDocument]) -> None:
+    output.print_table(
+        ("stream", "topic", "id", "name", "partitions", "members", "lag (messages)"),
+        [
+            (
+                group["stream"],
+                group["topic"],
+                group["id"],
+                group["name"],
+                group["partitions_count"],
+                group["members_count"],
+                f"{group['lag_messages']}{' and those of nodes not reached' if group['unreached_count'] else ''}",
+            )
+            for group in found
+        ],
+    )
 
 
 @app.command()

@@ -53,7 +53,7 @@ def app(target: Target, form: Form) -> None:
     values: dict[str, Any] = {name: getattr(found, name) for name in _SHOWN}
     output.show(
         form,
-        values,
+        {**values, "start_time": output.timestamp(found.start_time_micros)},
         lambda: output.print_table(
             ("statistic", "value"),
             [

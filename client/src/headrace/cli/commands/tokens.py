@@ -54,9 +54,11 @@ def create(target: Target, form: Form, name: str, expiry: Expiry | None) -> None
             raise CommandError(f"there is a token {name!r} already") from error
         known = {one.name: one for one in decode_access_tokens(client.request(*encode_get_personal_access_tokens()))}
     token = decode_raw_access_token(answer)
+    expires_at_micros = known[name].expires_at_micros if name in known else None
     document: TokenDocument = {
         "name": name,
-        "expires_at_micros": known[name].expires_at_micros if name in known else None,
+        "expires_at_micros": expires_at_micros,
+        "expires_at": output.optional_timestamp(expires_at_micros),
         "token": token,
     }
     output.show(form, document, lambda: click.echo(token))

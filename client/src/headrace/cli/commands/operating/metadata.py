@@ -453,6 +453,7 @@ def _status_record(address: str, answer: ReplicaStatus | None) -> ReplicaStatusD
             "release": None,
             "storage": None,
             "started_at_micros": None,
+            "started_at": None,
         }
     return {
         "address": address,
@@ -470,4 +471,5 @@ def _status_record(address: str, answer: ReplicaStatus | None) -> ReplicaStatusD
         "release": answer.release,
         "storage": "full" if answer.storage_full else "ok",
         "started_at_micros": answer.started_at_micros,
+        "started_at": output.timestamp(answer.started_at_micros),
     }
