@@ -116,7 +116,7 @@ plugin = "stdout"
 stream = "STREAM"
 topic = "t"
 [sinks.out.transforms.delete_fields]
-fields = ["secret"]
+fields = ["secret", "pasword"]
 """
 
 
@@ -143,9 +143,14 @@ def test_a_trial_of_a_sink_shows_what_would_be_written(
     bad = trial["records"][3]
     assert (bad["outcome"], bad["payload"]) == ("invalid", "no JSON")
     assert "the payload is not JSON" in bad["reason"]
+    warning = "delete_fields.fields: the field 'pasword' is missing in all {} records; they have n, secret"
+    assert trial["warnings"] == [warning.format(3)]
     shown = headrace.run("connect", "test", str(file), "--records", "2").stdout.decode()
+    warning = warning.format(2)
+    assert f"warn  out: {warning}\n" in shown
     assert f"{stream}/{name}, 0:1" in shown
-    assert "secret" not in shown
+    assert "secret" not in shown.replace(warning, "")
+    assert "would be written" in shown
     assert json.loads(headrace("group", "list", *topic, "--json")) == []
 
 

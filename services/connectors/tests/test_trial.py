@@ -148,3 +148,33 @@ def test_topics_that_would_be_created(parse, tmp_path):
 def test_a_source_without_records_is_reported(parse, tmp_path):
     trial = attempt(parse(ROUTED.replace("1 ms", "1 h")), tmp_path, seconds=0.05)
     assert (trial.records, trial.error) == ((), "there were no records within 0.05 s")
+
+
+def test_settings_that_name_fields_which_no_record_has_are_named(parse, tmp_path):
+    """A misspelt column routes every record to the default, and a misspelt field leaves it as it is."""
+    (tmp_path / "rows.jsonl").write_text("".join(f'{{"id": {number}, "kind": "paid"}}\n' for number in range(3)))
+    text = f"""
+[sources.a]
+plugin = "files"
+stream = "s"
+topic = "t"
+[sources.a.settings]
+paths = ["{tmp_path / "rows.jsonl"}"]
+format = "json_lines"
+[sources.a.routing]
+topic_column = "knd"
+partition_key_column = "id"
+default_stream = "s"
+default_topic = "other"
+[sources.a.transforms.rename_fields]
+fields = {{ kind = "type", prise = "price" }}
+[sources.a.transforms.mask_fields]
+redact = ["type", "user.mail"]
+"""
+    trial = attempt(parse(text), tmp_path)
+    assert trial.error is None
+    assert list(trial.warnings) == [
+        "routing.topic_column: the field 'knd' is missing in all 3 records; they have id, kind",
+        "rename_fields.fields: the field 'prise' is missing in all 3 records; they have id, kind",
+        "mask_fields.redact: the field 'user.mail' is missing in all 3 records; they have id, type",
+    ]

@@ -231,6 +231,8 @@ class TrialDocument(TypedDict):
     plugin: str
     error: str | None
     """Reason why it could not be tried."""
+    warnings: list[str]
+    """Fields that the settings name and no record has."""
     records: list[TriedRecordDocument]
     new_topics: list[TopicNameDocument]
     """Topics that do not exist: those that a source would create, or that a sink reads when a source has created them.

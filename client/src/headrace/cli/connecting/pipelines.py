@@ -80,6 +80,7 @@ def trials(pipeline: Pipeline, records_max: int) -> list[TrialDocument]:
             plugin=one.plugin,
             error=one.error,
             records=[cast("Any", record._asdict()) for record in one.records],
+            warnings=list(one.warnings),
             new_topics=[{"stream": stream, "topic": topic} for stream, topic in one.new_topics],
         )
         for one in found

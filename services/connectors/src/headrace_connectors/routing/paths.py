@@ -35,6 +35,11 @@ def _checked(text: str) -> str:
 FieldPath = Annotated[str, AfterValidator(_checked)]
 """Setting with a path."""
 
+READ = object()
+"""Mark of a setting whose path is read, so that records are expected to have it."""
+ReadPath = Annotated[str, AfterValidator(_checked), READ]
+"""Setting with a path that is read."""
+
 
 def value_at(payload: Any, path: tuple[str, ...]) -> Any:
     """Return the value that a path leads to, or `MISSING`.

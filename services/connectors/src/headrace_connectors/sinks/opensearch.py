@@ -20,7 +20,7 @@ from headrace_connectors.contract import (
     Sink,
     Unavailable,
 )
-from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
+from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path, value_at
 from headrace_connectors.search.server import SearchServer, ServerSettings, reason_of
 from headrace_connectors.sinks.json_values import encoded
 from headrace_settings import Between, Size
@@ -50,7 +50,7 @@ class OpenSearchSinkSettings(ServerSettings):
     """Index, alias or data stream of a message, as `orders` or `{topic}-{date}`: the blanks `{stream}`, `{topic}`,
     `{partition}`, `{date}` (the day in UTC, as 2026.01.31) and `{payload.PATH}` are filled.
     """
-    id_field: FieldPath | None = None
+    id_field: ReadPath | None = None
     """Path of the document's id in the payload; not set: stream, topic, partition and offset."""
     operation: Literal["index", "create"] = "index"
     """Replace the document with the same id, or keep it, as data streams require."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import InvalidRecord, Record, Settings, Transform, stable_id
-from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at, without
+from headrace_connectors.routing.paths import MISSING, FieldPath, ReadPath, parse_path, value_at, without
 from headrace_connectors.transforms.payloads import decoded, object_of, placed, with_payload
 
 
@@ -17,7 +17,7 @@ class AddFieldsSettings(Settings):
 
     fields: Mapping[FieldPath, Any] = Field(default_factory=dict)
     """Value by path, such as `{ "source.site" = "berlin" }`. Objects on the path are made."""
-    copies: Mapping[FieldPath, FieldPath] = Field(default_factory=dict)
+    copies: Mapping[FieldPath, ReadPath] = Field(default_factory=dict)
     """Path of the field to copy by path of the new one; a field that is missing is not copied."""
     overwrite: bool = True
     """Replace fields that exist; otherwise they stay as they are."""
@@ -67,7 +67,7 @@ class AddFields(Transform):
 class DeleteFieldsSettings(Settings):
     """`transforms.delete_fields`: fields to remove."""
 
-    fields: Annotated[tuple[FieldPath, ...], Field(min_length=1)]
+    fields: Annotated[tuple[ReadPath, ...], Field(min_length=1)]
     """Paths of the fields."""
 
 
@@ -95,7 +95,7 @@ class DeleteFields(Transform):
 class FilterFieldsSettings(Settings):
     """`transforms.filter_fields`: fields to keep."""
 
-    fields: Annotated[tuple[FieldPath, ...], Field(min_length=1)]
+    fields: Annotated[tuple[ReadPath, ...], Field(min_length=1)]
     """Paths of the fields that are kept; all others are removed."""
 
 
@@ -127,7 +127,7 @@ class FilterFields(Transform):
 class RenameFieldsSettings(Settings):
     """`transforms.rename_fields`: other names for fields."""
 
-    fields: Annotated[Mapping[FieldPath, FieldPath], Field(min_length=1)]
+    fields: Annotated[Mapping[ReadPath, FieldPath], Field(min_length=1)]
     """New path by present path, such as `{ "user.mail" = "email" }`, in this order. A field that is missing stays
     missing, and one that has the new name is replaced.
     """
@@ -170,7 +170,7 @@ class RenameFields(Transform):
 class SplitSettings(Settings):
     """`transforms.split`: a list as records of their own."""
 
-    field: FieldPath | None = None
+    field: ReadPath | None = None
     """Path of the list; not set: the payload itself is the list."""
 
 

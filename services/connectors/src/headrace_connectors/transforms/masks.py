@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from headrace_connectors.contract import InvalidRecord, Record, Settings, Transform
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
-from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path
+from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path
 from headrace_connectors.transforms.payloads import object_of, placed, with_payload
 from headrace_settings import Between, Secret
 
@@ -24,13 +24,13 @@ _ENCODER: Final = msgspec.json.Encoder(decimal_format="string", order="determini
 class MaskFieldsSettings(Settings):
     """`transforms.mask_fields`: values to hide."""
 
-    redact: tuple[FieldPath, ...] = ()
+    redact: tuple[ReadPath, ...] = ()
     """Paths of fields whose value is replaced by `text`."""
-    hash: tuple[FieldPath, ...] = ()
+    hash: tuple[ReadPath, ...] = ()
     """Paths of fields whose value is replaced by its HMAC-SHA256 in hexadecimal: the same for equal values, so that
     they can still be counted and joined.
     """
-    keep_last: Mapping[FieldPath, Annotated[int, Between(1, 64)]] = Field(default_factory=dict)
+    keep_last: Mapping[ReadPath, Annotated[int, Between(1, 64)]] = Field(default_factory=dict)
     """Number of characters that stay at the end, by path; each one before is replaced by `*`. A value that has no more
     characters than these is replaced as a whole.
     """

@@ -19,7 +19,7 @@ from headrace_connectors.http_client import beginning, reason_of, without_secret
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.json_values import json_value
 from headrace_connectors.pipeline_file.models import TableDestination
-from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
+from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path, value_at
 from headrace_settings import Between, Duration, Secret
 
 _BODY_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -35,7 +35,7 @@ def _header(name: str) -> str:
 class RouteSettings(Settings):
     """`transforms.route`: routing by a field."""
 
-    topic_field: FieldPath
+    topic_field: ReadPath
     """Path of the field in the payload, such as `event.type`: names of objects with dots between them."""
     mapping_url: str = Field(pattern="^https?://")
     """Address of the mapping: of the connectors' own HTTP server, `http://127.0.0.1:8120/mappings/NAME`, or of another

@@ -34,6 +34,8 @@ from headrace.cli.servers.target import Target
 
 _FAILING: Final = frozenset({"degraded", "error"})
 _SHOWN_CHARACTERS: Final = 60
+_WOULD: Final = {"sent": "would be sent", "written": "would be written"}
+"""Outcomes for people: a test stores nothing."""
 _PIPELINE_ARGUMENT: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 
 
@@ -150,8 +152,9 @@ def test_(file: Path, records_max: int, form: Form) -> None:
     """Poll the sources of a pipeline file, and show where records would go; show what its sinks would write.
 
     Nothing is stored, committed, written or created. A source that has no records within 5 seconds is reported. Of
-    sinks, the next messages are decoded and transformed; if there are none, the last ones. The exit status is 1 if a
-    connector could not be tried, would refuse a record, or a message is invalid.
+    sinks, the next messages are decoded and transformed; if there are none, the last ones. Fields that the settings
+    name and no record has are warned of. The exit status is 1 if a connector could not be tried, would refuse a record,
+    or a message is invalid.
     """
     from headrace.cli.connecting import pipelines  # noqa: PLC0415
 
@@ -313,7 +316,7 @@ def _print_trials(trials: list[TrialDocument]) -> None:
     if not trials:
         click.echo("no connector is enabled")
     rows = [
-        (trial["key"], record["outcome"], *_place(record), _shortened(record["payload"]))
+        (trial["key"], _WOULD.get(record["outcome"], record["outcome"]), *_place(record), _shortened(record["payload"]))
         for trial in trials
         if trial["kind"] == "source"
         for record in trial["records"]
@@ -323,7 +326,7 @@ def _print_trials(trials: list[TrialDocument]) -> None:
     read = [
         (
             trial["key"],
-            record["outcome"],
+            _WOULD.get(record["outcome"], record["outcome"]),
             f"{record['stream']}/{record['topic']}, {record['partition']}:{record['offset']}",
             _shortened(record["payload"]) if record["reason"] is None else record["reason"],
         )
@@ -338,6 +341,8 @@ def _print_trials(trials: list[TrialDocument]) -> None:
             is_source = trial["kind"] == "source"
             then = "would be created" if is_source else "does not exist yet: it is read when a source has created it"
             click.echo(f"{trial['key']}: the topic {topic['stream']}/{topic['topic']} {then}")
+        for warning in trial["warnings"]:
+            click.echo(f"{output.coloured('warn', 'yellow')}  {trial['key']}: {output.harmless(warning)}")
         if trial["error"] is not None:
             click.echo(f"{output.coloured('fail', 'red')}  {trial['key']}: {output.harmless(trial['error'])}")
         elif not trial["records"] and not trial["new_topics"]:

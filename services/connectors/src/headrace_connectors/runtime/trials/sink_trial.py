@@ -15,6 +15,7 @@ from headrace_connectors.contract import ConnectorError, InvalidRecord, Place
 from headrace_connectors.pipeline_file.models import TopicName
 from headrace_connectors.pipeline_file.pipeline import SinkSpec
 from headrace_connectors.runtime.sink_batch import Decoding
+from headrace_connectors.runtime.trials.fields import Seen
 from headrace_connectors.runtime.trials.source_trial import Trial, TriedRecord
 from headrace_core import Message
 
@@ -42,7 +43,10 @@ async def try_sink(
             transforms = [transform.create() for transform in spec.transforms]
             for transform in transforms:
                 await transform.open()
-            decoding = Decoding(spec.codec.create(), transforms, spec.settings.max_decoded.bytes)
+            seen = [Seen.before(transform) for transform in spec.transforms]
+            written = Seen.before(spec.sink)
+            watched = [one for pair in zip(seen, transforms, strict=True) for one in pair]
+            decoding = Decoding(spec.codec.create(), [*watched, written], spec.settings.max_decoded.bytes)
             tried: list[TriedRecord] = []
             missing: list[tuple[str, str]] = []
             for topic in spec.settings.sources:
@@ -65,7 +69,8 @@ async def try_sink(
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the others are tried, too
         text = f"the plugin failed: {type(error).__name__}: {error}"
         return Trial(key, plugin, kind="sink", error=text)
-    return Trial(key, plugin, tried, kind="sink", new_topics=missing)
+    warnings = [text for one in (*seen, written) for text in one.warnings()]
+    return Trial(key, plugin, tried, kind="sink", new_topics=missing, warnings=warnings)
 
 
 async def _messages(client: Client, topic: TopicName, group: str, count: int) -> list[tuple[Place, Message]]:

@@ -14,6 +14,7 @@ from headrace_connectors.admission.table import AdmissionTable, Name
 from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, Source, Transform, Unavailable
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.counters import Counters
+from headrace_connectors.runtime.trials.fields import Seen
 from headrace_connectors.state.store import LoadState
 from headrace_connectors.storing.delivery import Delivery
 from headrace_connectors.storing.progress import Stored
@@ -55,6 +56,8 @@ class Trial:
     has created them.
     """
     kind: Literal["source", "sink"] = "source"
+    warnings: Sequence[str] = ()
+    """Fields that the settings name and no record has."""
 
 
 async def try_source(
@@ -86,17 +89,19 @@ async def try_source(
     table = AdmissionTable(spec.settings.admission, spec.settings.circuit_breaker, ready, time.monotonic)
     try:
         async with asyncio.timeout(seconds):
-            records = await _tried(spec, store, table, records_max)
+            records, warnings = await _tried(spec, store, table, records_max)
     except TimeoutError:
         return Trial(spec.key, spec.source.name, error=f"there were no records within {seconds:g} s")
     except (ConnectorError, HeadraceError, OSError) as error:
         return Trial(spec.key, spec.source.name, error=str(error))
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the other sources are tried, too
         return Trial(spec.key, spec.source.name, error=f"the plugin failed: {type(error).__name__}: {error}")
-    return Trial(spec.key, spec.source.name, records, new_topics=sorted(new_topics))
+    return Trial(spec.key, spec.source.name, records, new_topics=sorted(new_topics), warnings=warnings)
 
 
-async def _tried(spec: SourceSpec, store: LoadState, table: AdmissionTable, records_max: int) -> list[TriedRecord]:
+async def _tried(
+    spec: SourceSpec, store: LoadState, table: AdmissionTable, records_max: int
+) -> tuple[list[TriedRecord], list[str]]:
     source: Source = spec.source.create()
     transforms = [transform.create() for transform in spec.transforms]
     codec = spec.codec.create()
@@ -106,10 +111,15 @@ async def _tried(spec: SourceSpec, store: LoadState, table: AdmissionTable, reco
         await source.open_read_only(Stored.decode(await store.load(spec.key, spec.source.name)).state)
         batch = await _records(source)
         tried: list[TriedRecord] = []
+        routed = Seen.before_routing(spec.settings.routing)
+        seen = [Seen.before(transform) for transform in spec.transforms]
+        watched = [one for pair in zip(seen, transforms, strict=True) for one in pair]
         # One at a time, so that each has an outcome of its own.
         for record in batch.records[:records_max]:
-            tried += await _outcome(record, spec, source, transforms, codec, table)
-        return tried
+            if record.problem is None:
+                routed.apply(record)
+            tried += await _outcome(record, spec, source, watched, codec, table)
+        return tried, [text for one in (routed, *seen) for text in one.warnings()]
     finally:
         await source.close()
         for transform in transforms:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
 from headrace_connectors.contract import InvalidRecord, Place, Received, Settings
-from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
+from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path, value_at
 from headrace_connectors.sinks.parquet.columns import ColumnType, TableShape
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -41,11 +41,11 @@ class TablesSettings(Settings):
 
     path: str | Path
     """Place of the table, or of the directories of tables."""
-    columns: Mapping[FieldPath, ColumnType] = Field(default_factory=dict)
+    columns: Mapping[ReadPath, ColumnType] = Field(default_factory=dict)
     """Type of a column by its path in the payload, such as `{ id = "int64", "customer.name" = "string" }`; empty: one
     column `payload` with JSON. The columns `_offset`, `_timestamp` and `_key` are always there.
     """
-    table_field: FieldPath | None = None
+    table_field: ReadPath | None = None
     """Path of the field with the name of the table: one of `tables`. Each table is a directory of this name below
     `path`.
     """
@@ -53,7 +53,7 @@ class TablesSettings(Settings):
     """Tables that `table_field` may name. A message that names another one is invalid."""
     table: _TableName | None = None
     """Table of messages without `table_field`; they are invalid if it is not set."""
-    table_columns: Mapping[_TableName, Mapping[FieldPath, ColumnType]] = Field(default_factory=dict)
+    table_columns: Mapping[_TableName, Mapping[ReadPath, ColumnType]] = Field(default_factory=dict)
     """Columns of some of the tables in place of `columns`, such as `{ returns = { id = "int64", why = "string" } }`."""
 
     @property

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from headrace_connectors.contract import Settings
 from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.tables import table_name
-from headrace_connectors.routing.paths import FieldPath
+from headrace_connectors.routing.paths import ReadPath
 
 
 class PostgresSinkSettings(Settings):
@@ -34,7 +34,7 @@ class PostgresSinkSettings(Settings):
     """Columns of a primary key or unique index that identify a row, for `upsert`; for `apply_changes` those of the
     primary key if not set.
     """
-    columns: Mapping[str, FieldPath] = Field(default_factory=dict)
+    columns: Mapping[str, ReadPath] = Field(default_factory=dict)
     """Path in the payload by column, such as `{ id = "order.id" }`; empty: fields have the names of columns."""
     ignore_unknown: bool = False
     """Leave fields out that are no columns, and changes of tables that `tables` does not name; otherwise such a message

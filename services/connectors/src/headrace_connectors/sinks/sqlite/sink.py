@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
-from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
+from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path, value_at
 from headrace_connectors.sinks.json_values import json_text
 from headrace_connectors.sinks.row_shape import RowShape
 from headrace_connectors.sinks.sqlite.database import Database, Offsets, failures, quoted
@@ -27,7 +27,7 @@ class SqliteSettings(Settings):
     """File of the database. It has to exist."""
     table: str
     """Table that rows are written to. It has to exist."""
-    table_field: FieldPath | None = None
+    table_field: ReadPath | None = None
     """Path of the field with the name of the table: one of `tables`. Messages without it go to `table`."""
     tables: tuple[str, ...] = ()
     """Tables that `table_field` may name. They have to exist."""
@@ -35,7 +35,7 @@ class SqliteSettings(Settings):
     """Add a row for each message, or replace the columns of the row with the same key."""
     key_columns: tuple[str, ...] = ()
     """Columns of a primary key or unique index that identify a row, for `upsert`."""
-    columns: Mapping[str, FieldPath] = Field(default_factory=dict)
+    columns: Mapping[str, ReadPath] = Field(default_factory=dict)
     """Path in the payload by column, such as `{ id = "order.id" }`; empty: fields have the names of columns."""
     ignore_unknown: bool = False
     """Leave fields out that are no columns; otherwise such a message is invalid."""
