@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import command_line
 import pytest
@@ -19,6 +20,7 @@ from schema_check import validate
 from tests.connectors.process import until
 from tests.ports import free_port
 
+from headrace.cli.commands.operating import connect
 from headrace.embedded import Server
 
 RANDOM = '[sources.orders]\nplugin = "random"\nstream = "shop"\ntopic = "made-up"\n[sources.orders.settings]\n'
@@ -405,3 +407,27 @@ print(*(name for name in sys.modules if name.startswith(("headrace_connectors", 
 """
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "failures", "committed_at", "is_shown"),
+    [
+        ("running", 0, "2026-01-01T00:00:02Z", False),
+        ("running", 0, None, True),
+        ("running", 0, "2026-01-01T00:00:00Z", True),
+        ("running", 1, "2026-01-01T00:00:02Z", True),
+        ("error", 0, "2026-01-01T00:00:02Z", True),
+    ],
+)
+def test_an_error_that_is_over_is_not_the_last_word(
+    state: str, failures: int, committed_at: str | None, is_shown: bool
+) -> None:
+    """The table shows what needs attention; `errors` of the JSON keeps the others."""
+    connector: Any = {
+        "state": state,
+        "consecutive_failures": failures,
+        "last_commit_at": committed_at,
+        "last_error": "away",
+        "last_error_at": "2026-01-01T00:00:01Z",
+    }
+    assert ("away" in connect._error_of(connector)) == is_shown

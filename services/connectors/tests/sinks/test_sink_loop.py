@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from headrace.sdk.errors import ConnectionFailed
+from headrace.sdk.errors import ConnectionFailed, NotFound
 from headrace_connectors.codecs.plain import JsonCodec
 from headrace_connectors.contract import InvalidRecord, Settings, Sink
 from headrace_connectors.pipeline_file.models import SinkSettings
@@ -13,7 +13,7 @@ from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.counters import SinkCounters
 from headrace_connectors.runtime.sink_batch import Decoding
 from headrace_connectors.runtime.sink_loop import SinkLoop, SinkParts
-from headrace_connectors.runtime.status import Status
+from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
 from headrace_connectors.sinks.postgres.sink import PostgresSink
 
@@ -82,17 +82,32 @@ class Halved(Sink):
         self.held = []
 
 
-def loops_of(sink, stop, **topics):
+class Late(Topic):
+    """A topic that is missing in the first polls."""
+
+    def __init__(self, misses, *numbers):
+        super().__init__(*numbers)
+        self.misses_left = misses
+        self.may_be_read.set()
+
+    async def poll(self, **pause):
+        if self.misses_left:
+            self.misses_left -= 1
+            raise NotFound("there is no topic")
+        return await super().poll(**pause)
+
+
+def loops_of(sink, stop, *, status=None, failures=16, **topics):
     """Start a loop for each topic."""
     settings = SinkSettings.model_validate(
         {
             "plugin": "postgres",
             "topics": [{"stream": "s", "topic": name} for name in topics],
             "batch_size": 1,
-            "delivery": {"backoff_min": "1 ms", "backoff_max": "10 ms"},
+            "delivery": {"backoff_min": "1 ms", "backoff_max": "10 ms", "commit_failure_threshold": failures},
         }
     )
-    status = Status()
+    status = status or Status()
     attempts = Attempts("numbers", settings.delivery, status, stop)
     decoding = Decoding(JsonCodec(Settings()), ())
     parts = SinkParts("numbers", sink, decoding, settings, status, SinkCounters(), attempts, stop)
@@ -133,3 +148,28 @@ async def test_another_topic_does_not_make_rows_durable_without_their_offset(dat
     assert database.execute("SELECT id FROM numbers ORDER BY id").fetchall() == [(1,), (2,), (3,), (10,), (11,)]
     stored = database.execute("SELECT topic, next_offset::int FROM headrace_offsets ORDER BY topic").fetchall()
     assert stored == [("numbers", 4), ("others", 2)]
+
+
+async def test_a_topic_that_comes_soon_is_awaited_and_no_error():
+    """A source of the same file creates it with its first record: the first run of every example is such a one."""
+    stop, sink, topic, status = asyncio.Event(), Halved(), Late(5, b"1"), Status()
+    async with asyncio.TaskGroup() as group:
+        for loop in loops_of(sink, stop, status=status, numbers=topic):
+            group.create_task(loop)
+        await topic.is_committed.wait()
+        stop.set()
+    assert sink.flushed == [1]
+    assert (status.last_error, [*status.errors]) == (None, [])
+
+
+async def test_a_topic_that_stays_missing_is_an_error():
+    stop, topic, status = asyncio.Event(), Late(10**9), Status()
+    status.become(State.RUNNING)
+    is_degraded = asyncio.Event()
+    status.on_change = lambda change: is_degraded.set() if change.state is State.DEGRADED else None
+    async with asyncio.TaskGroup() as group:
+        for loop in loops_of(Halved(), stop, status=status, failures=3, numbers=topic):
+            group.create_task(loop)
+        await is_degraded.wait()
+        stop.set()
+    assert status.last_error == "there is no topic s/numbers yet: create it, or start the source that creates it"

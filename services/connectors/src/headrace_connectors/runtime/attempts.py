@@ -35,6 +35,7 @@ class Attempts:
         self._threshold = settings.commit_failure_threshold
         self._status = status
         self._stop = stop
+        self._misses = 0
         self._backoff = Backoff(settings, stop, draw or random.Random())  # noqa: S311 - pauses
 
     async def opened(self, open_it: Callable[[], Awaitable[None]]) -> bool:
@@ -53,10 +54,20 @@ class Attempts:
                 return not self._stop.is_set()
         return False
 
+    async def missed(self, error: Exception) -> None:
+        """Wait for something that others bring, such as a topic, which is a failure only if it takes long."""
+        self._misses += 1
+        if self._misses >= self._threshold:
+            await self.failed(error)
+            return
+        if self._misses == 1:
+            _log.info("%s waits: %s", self._key, error)
+        await self._backoff.pause()
+
     async def failed(self, error: Exception) -> None:
         """Note a failure, and wait until it may be tried again, or until the stop."""
         self._status.failed(error)
-        failures = self._status.consecutive_failures
+        failures = self._status.consecutive_failures + self._misses
         _log.warning("%s: attempt %d failed: %s", self._key, failures, error)
         # Attempts alone do not help there: someone has to see it.
         if (failures >= self._threshold or is_lasting(error)) and self._status.state in (State.STARTING, State.RUNNING):
@@ -66,6 +77,7 @@ class Attempts:
 
     def succeeded(self, reason: str | None = None) -> None:
         """Note that it goes on."""
+        self._misses = 0
         self._backoff.reset()
         if self._status.state is State.DEGRADED:
             self._status.become(State.RUNNING, reason)

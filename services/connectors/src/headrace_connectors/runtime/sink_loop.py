@@ -109,7 +109,7 @@ class SinkLoop:
             except NotFound:
                 where = f"{self._topic.stream}/{self._topic.topic}"
                 missing = Unavailable(f"there is no topic {where} yet: create it, or start the source that creates it")
-                await self._parts.attempts.failed(missing)
+                await self._parts.attempts.missed(missing)
             except Unavailable as error:
                 await self._parts.attempts.failed(error)
             except HeadraceError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -287,12 +288,24 @@ def _print_connectors(connectors: list[ConnectorDocument]) -> None:
                 one["batches_count"],
                 output.or_dash(one.get("destinations_count")),
                 output.local_date(one["last_commit_at"]),
-                # With its time: the connector may have recovered from it.
-                "-" if one["last_error"] is None else f"{output.local_date(one['last_error_at'])}: {one['last_error']}",
+                _error_of(one),
             )
             for one in connectors
         ],
     )
+
+
+def _error_of(connector: ConnectorDocument) -> str:
+    """Return the last error with its time, unless the connector has recovered from it: `errors` of the JSON has all."""
+    at, committed_at = connector["last_error_at"], connector["last_commit_at"]
+    is_past = connector["state"] not in _FAILING and not connector["consecutive_failures"]
+    if at is None or (is_past and committed_at is not None and _moment(at) < _moment(committed_at)):
+        return "-"
+    return f"{output.local_date(at)}: {connector['last_error']}"
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _print_destinations(found: list[DestinationDocument]) -> None:
