@@ -10,7 +10,7 @@ use headrace_model::{
 use headrace_proto::catalog::v1;
 use headrace_wire::CompressionAlgorithm;
 
-use crate::ApplyError;
+use crate::{ApplyError, Quota};
 
 /// Durability in the record of a topic that has the setting of the server.
 const UNSPECIFIED_DURABILITY: i32 = v1::Durability::Unspecified as i32;
@@ -44,6 +44,8 @@ pub struct Topic {
     pub durability: Option<Durability>,
     /// Purge epoch. A partition that stored a smaller epoch drops all its contents.
     pub purge_epoch: u64,
+    /// Limits of what all users together use of the topic.
+    pub quota: Quota,
     /// Partitions, dense: the partition at index n has id n.
     pub partitions: Vec<Partition>,
     balanced: Arc<AtomicU32>,
@@ -141,6 +143,7 @@ impl Topic {
                 ),
             },
             purge_epoch: record.purge_epoch,
+            quota: Quota::from_record(record.quota),
             partitions,
             balanced: previous.map_or_else(Arc::default, |topic| Arc::clone(&topic.balanced)),
         })
@@ -223,6 +226,7 @@ impl Topic {
             replication_factor: u32::from(self.replication_factor),
             durability: (self.durability).map_or(UNSPECIFIED_DURABILITY, Durability::code),
             purge_epoch: self.purge_epoch,
+            quota: self.quota.to_record(),
             partitions: self.partitions.iter().map(Partition::to_record).collect(),
         }
     }

@@ -7,7 +7,7 @@ use headrace_model::{Timestamp, UserId};
 use headrace_proto::catalog::v1;
 use headrace_wire::UserStatus;
 
-use crate::{ApplyError, Permissions};
+use crate::{ApplyError, Permissions, Quota};
 
 /// A user. Secrets are not part of the catalog.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct User {
     pub password_version: u64,
     /// Permissions; `None` allows only actions that need no permission.
     pub permissions: Option<Permissions>,
+    /// Limits of what the user uses over all of its connections.
+    pub quota: Quota,
     tokens: BTreeMap<Arc<str>, AccessToken>,
 }
 
@@ -61,6 +63,7 @@ impl User {
             },
             password_version: record.password_version,
             permissions: record.permissions.as_ref().map(Permissions::from),
+            quota: Quota::from_record(record.quota),
             tokens: previous.map_or_else(BTreeMap::new, |user| user.tokens.clone()),
         })
     }
@@ -109,6 +112,7 @@ impl User {
             .into(),
             permissions: self.permissions.as_ref().map(Permissions::to_record),
             password_version: self.password_version,
+            quota: self.quota.to_record(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headrace_catalog::{Catalog, CatalogWriter};
+use headrace_catalog::{Catalog, CatalogWriter, Quota};
 use headrace_model::{PartitionId, PartitionStatistics, StreamId, TopicId, UserId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 use proptest::prelude::*;
@@ -132,6 +132,7 @@ impl Reference {
                 // Two streams may use the same name.
                 record.name = format!("topic {id}.{suffix}");
                 record.durability = i32::try_from(self.version % 4).expect("small");
+                record.quota = rename.then_some(topic_quota(self.version));
                 vec![Change::TopicPut(record.clone())]
             }
             Request::DeleteTopic { stream, id } => {
@@ -182,6 +183,7 @@ impl Reference {
                         }),
                         streams: Vec::new(),
                     }),
+                    quota: rename.then_some(user_quota(self.version)),
                     ..Default::default()
                 };
                 self.users.insert(id, record.clone());
@@ -229,6 +231,34 @@ impl Reference {
     }
 }
 
+/// A quota with another value in each field, so that no two can be exchanged unseen.
+fn topic_quota(version: u64) -> v1::Quota {
+    v1::Quota {
+        sent_bytes_per_second: version + 1_000,
+        read_bytes_per_second: version + 2_000,
+        held_bytes: version + 3_000,
+        connections: 0,
+    }
+}
+
+fn user_quota(version: u64) -> v1::Quota {
+    v1::Quota {
+        held_bytes: 0,
+        connections: 7,
+        ..topic_quota(version)
+    }
+}
+
+fn quota_of(record: Option<v1::Quota>) -> Quota {
+    let record = record.unwrap_or_default();
+    Quota {
+        sent_bytes_per_second: record.sent_bytes_per_second,
+        read_bytes_per_second: record.read_bytes_per_second,
+        held_bytes: record.held_bytes,
+        connections: record.connections,
+    }
+}
+
 /// Check that all look-ups agree with the tables.
 fn check_look_ups(catalog: &Catalog, reference: &Reference) {
     for record in reference.streams.values() {
@@ -250,6 +280,7 @@ fn check_look_ups(catalog: &Catalog, reference: &Reference) {
             by_id,
             stream.topic_by_name(&record.name).expect("exists")
         ));
+        assert_eq!(by_id.quota, quota_of(record.quota));
     }
     for record in reference.users.values() {
         let by_id = catalog.user_by_id(UserId(record.id)).expect("exists");
@@ -257,6 +288,7 @@ fn check_look_ups(catalog: &Catalog, reference: &Reference) {
             by_id,
             catalog.user_by_name(&record.username).expect("exists")
         ));
+        assert_eq!(by_id.quota, quota_of(record.quota));
         assert_eq!(
             catalog.tokens_of(by_id.id).count(),
             reference

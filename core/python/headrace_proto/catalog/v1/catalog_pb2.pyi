@@ -155,6 +155,7 @@ class Topic(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     MESSAGE_EXPIRY_IS_DEFAULT_FIELD_NUMBER: _builtins.int
     MAX_SIZE_IS_DEFAULT_FIELD_NUMBER: _builtins.int
+    QUOTA_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     id: _builtins.int
     name: _builtins.str
@@ -177,6 +178,10 @@ class Topic(_message.Message):
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Partition]:
         """Ascending by id, dense from 0."""
 
+    @_builtins.property
+    def quota(self) -> Global___Quota:
+        """Absent: no limits. For all users of the topic together; without connections."""
+
     def __init__(
         self,
         *,
@@ -194,14 +199,48 @@ class Topic(_message.Message):
         partitions: _abc.Iterable[Global___Partition] | None = ...,
         message_expiry_is_default: _builtins.bool = ...,
         max_size_is_default: _builtins.bool = ...,
+        quota: Global___Quota | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "created_at_micros", b"created_at_micros", "durability", b"durability", "id", b"id", "incarnation", b"incarnation", "max_size_bytes", b"max_size_bytes", "max_size_is_default", b"max_size_is_default", "message_expiry_is_default", b"message_expiry_is_default", "message_expiry_micros", b"message_expiry_micros", "name", b"name", "partitions", b"partitions", "purge_epoch", b"purge_epoch", "replication_factor", b"replication_factor", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "created_at_micros", b"created_at_micros", "durability", b"durability", "id", b"id", "incarnation", b"incarnation", "max_size_bytes", b"max_size_bytes", "max_size_is_default", b"max_size_is_default", "message_expiry_is_default", b"message_expiry_is_default", "message_expiry_micros", b"message_expiry_micros", "name", b"name", "partitions", b"partitions", "purge_epoch", b"purge_epoch", "quota", b"quota", "replication_factor", b"replication_factor", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Topic: _TypeAlias = Topic  # noqa: Y015
+
+@_typing.final
+class Quota(_message.Message):
+    """Limits of what a user or a topic uses. 0 stands for no limit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SENT_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    READ_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    HELD_BYTES_FIELD_NUMBER: _builtins.int
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    sent_bytes_per_second: _builtins.int
+    """Bytes of messages sent and read per second, in all partitions and over all connections."""
+    read_bytes_per_second: _builtins.int
+    held_bytes: _builtins.int
+    """Bytes that a topic holds, in all of its partitions. Always 0 for a user: topics have no owner."""
+    connections: _builtins.int
+    """Connections that a user has at a time. Always 0 for a topic."""
+    def __init__(
+        self,
+        *,
+        sent_bytes_per_second: _builtins.int = ...,
+        read_bytes_per_second: _builtins.int = ...,
+        held_bytes: _builtins.int = ...,
+        connections: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connections", b"connections", "held_bytes", b"held_bytes", "read_bytes_per_second", b"read_bytes_per_second", "sent_bytes_per_second", b"sent_bytes_per_second"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Quota: _TypeAlias = Quota  # noqa: Y015
 
 @_typing.final
 class Partition(_message.Message):
@@ -382,6 +421,7 @@ class User(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     PERMISSIONS_FIELD_NUMBER: _builtins.int
     PASSWORD_VERSION_FIELD_NUMBER: _builtins.int
+    QUOTA_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     username: _builtins.str
     created_at_micros: _builtins.int
@@ -392,6 +432,10 @@ class User(_message.Message):
     def permissions(self) -> Global___Permissions:
         """Absent: the user has no permissions."""
 
+    @_builtins.property
+    def quota(self) -> Global___Quota:
+        """Absent: no limits. For all connections of the user together; without held_bytes."""
+
     def __init__(
         self,
         *,
@@ -401,10 +445,11 @@ class User(_message.Message):
         status: Global___UserStatus.ValueType = ...,
         permissions: Global___Permissions | None = ...,
         password_version: _builtins.int = ...,
+        quota: Global___Quota | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["permissions", b"permissions"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["permissions", b"permissions", "quota", b"quota"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "id", b"id", "password_version", b"password_version", "permissions", b"permissions", "status", b"status", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "id", b"id", "password_version", b"password_version", "permissions", b"permissions", "quota", b"quota", "status", b"status", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

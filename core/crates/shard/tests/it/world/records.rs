@@ -38,6 +38,7 @@ pub fn user(id: u32, username: &str, global: Option<records::GlobalPermissions>)
             global: Some(global),
             streams: Vec::new(),
         }),
+        ..Default::default()
     })
 }
 
