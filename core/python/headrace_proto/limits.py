@@ -25,6 +25,9 @@ REPLICATION_FACTOR_MAX: Final = 255
 NODES_MAX: Final = 1024
 NODE_SHARDS: Final = range(1, 1 << 16)
 
+# A lower rate would delay a single message of ordinary size for minutes.
+QUOTA_RATE_BYTES_MIN: Final = 1024
+
 # Lengths are counted in bytes of UTF-8.
 NAME_BYTES: Final = range(1, 256)
 USERNAME_BYTES: Final = range(3, 51)

@@ -14,6 +14,7 @@ from headrace_proto.catalog.v1 import (
     GlobalPermissions,
     Partition,
     Permissions,
+    Quota,
     StreamPermissions,
     Topic,
     TopicPermissions,
@@ -60,6 +61,8 @@ from headrace_proto.metadata.v1 import (
     RenewNodeLease,
     ReplaceGateway,
     RevokeLogin,
+    SetTopicQuota,
+    SetUserQuota,
     StagesOfPartition,
     UnpinReader,
     UpdatePermissions,
@@ -328,6 +331,7 @@ TOPICS = (
     (2, lambda c: Command(update_topic=UpdateTopic(**c.settings(), **c.topic()))),
     (1, lambda c: Command(delete_topic=DeleteTopic(**c.topic()))),
     (1, lambda c: Command(purge_topic=PurgeTopic(**c.topic()))),
+    (1, lambda c: Command(set_topic_quota=SetTopicQuota(**c.topic(), quota=Quota(held_bytes=c.number(4))))),
 )
 PARTITIONS = (
     (3, lambda c: Command(create_partitions=CreatePartitions(**c.topic(), partitions_count=c.number(4)))),
@@ -346,6 +350,7 @@ USERS = (
     (1, lambda c: Command(update_user=UpdateUser(user_id=c.user_id(), status=USER_STATUS_INACTIVE))),
     (2, lambda c: Command(delete_user=DeleteUser(user_id=c.user_id()))),
     (3, lambda c: Command(update_permissions=UpdatePermissions(user_id=c.user_id(), permissions=c.permissions()))),
+    (1, lambda c: Command(set_user_quota=SetUserQuota(user_id=c.user_id(), quota=Quota(connections=c.number(4))))),
     (2, lambda c: Command(change_password=ChangePassword(user_id=c.user_id(), password_hash=str(c.number(99))))),
 )
 TOKENS = (

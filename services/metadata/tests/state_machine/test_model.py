@@ -23,7 +23,7 @@ from projection import Projection
 from tests.property_runs import bounded
 
 from headrace_metadata.state_machine import StateMachine
-from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Quota
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     ChangePassword,
@@ -35,6 +35,8 @@ from headrace_proto.metadata.v1 import (
     PurgeStream,
     PurgeTopic,
     RevokeLogin,
+    SetTopicQuota,
+    SetUserQuota,
     StateSnapshot,
     UpdatePermissions,
     UpdateStream,
@@ -44,6 +46,8 @@ from headrace_proto.metadata.v1 import (
 # Few values, so that commands often refer to each other's results.
 ids = st.integers(0, 4)
 names = st.sampled_from(["", "one", "two", "three", "four"])
+# Sent, read, held, connections.
+quotas = st.tuples(*[st.sampled_from([0, 0, 1024, 2**32 - 1, 1023])] * 2, *[st.sampled_from([0, 0, 0, 5])] * 2)
 rights = st.none() | st.dictionaries(ids, st.lists(ids, unique=True, max_size=2), max_size=3)
 
 
@@ -62,6 +66,7 @@ def smallest_unused(used):
     return next(number for number in range(len(used) + 1) if number not in used)
 
 
+NO_QUOTA = (0, 0, 0, 0)
 # Time between commands.
 STEP_MICROS = 10
 
@@ -149,7 +154,7 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
             topic_id = smallest_unused(self.topics(stream_id))
             assert (reply.topic.stream_id, reply.topic.id, reply.topic.name) == (stream_id, topic_id, name)
             assert [partition.id for partition in reply.topic.partitions] == list(range(count))
-            self.topics(stream_id)[topic_id] = {"name": name, "partitions": count, "epoch": 0}
+            self.topics(stream_id)[topic_id] = {"name": name, "partitions": count, "epoch": 0, "quota": NO_QUOTA}
 
         self.run(
             create_topic(stream_id, name, count),
@@ -235,6 +240,7 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
                 "hash": f"hash of {name}",
                 "password_version": 1,
                 "rights": as_sets(rights),
+                "quota": NO_QUOTA,
                 "tokens": {},
             }
             self.model.next_user_id += 1
@@ -273,6 +279,26 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
             self.user_missing(user_id),
             (Status.CANNOT_CHANGE_PERMISSIONS, user_id == 0),
             then=lambda _: self.model.users[user_id].update(rights=as_sets(rights)),
+        )
+
+    @rule(user_id=ids, quota=quotas)
+    def set_user_quota(self, user_id, quota):
+        self.run(
+            Command(set_user_quota=SetUserQuota(user_id=user_id, quota=as_quota(quota))),
+            (Status.INVALID_COMMAND, 1023 in quota or quota[2] > 0),
+            self.user_missing(user_id),
+            (Status.CANNOT_CHANGE_PERMISSIONS, user_id == 0),
+            then=lambda _: self.model.users[user_id].update(quota=quota),
+        )
+
+    @rule(stream_id=ids, topic_id=ids, quota=quotas)
+    def set_topic_quota(self, stream_id, topic_id, quota):
+        self.run(
+            Command(set_topic_quota=SetTopicQuota(stream_id=stream_id, topic_id=topic_id, quota=as_quota(quota))),
+            (Status.INVALID_COMMAND, 1023 in quota or quota[3] > 0),
+            self.stream_missing(stream_id),
+            self.topic_missing(stream_id, topic_id),
+            then=lambda _: self.topics(stream_id)[topic_id].update(quota=quota),
         )
 
     @rule(user_id=ids, password=names)
@@ -383,6 +409,16 @@ def as_permissions(rights):
     return None if rights is None else permissions_for(rights)
 
 
+def as_quota(values):
+    return Quota(**dict(zip(Quota.DESCRIPTOR.fields_by_name, values, strict=True)))
+
+
+def quota_of(record):
+    """Return the quota of a record as values; None for one without limits that is not absent."""
+    values = tuple(getattr(record.quota, name) for name in Quota.DESCRIPTOR.fields_by_name)
+    return values if record.HasField("quota") == any(values) else None
+
+
 def as_sets(rights):
     return None if rights is None else {stream_id: set(topics) for stream_id, topics in rights.items()}
 
@@ -392,7 +428,14 @@ def view_of(catalog):
     return {
         "streams": [(stream.id, stream.name) for stream in catalog.streams],
         "topics": [
-            (topic.stream_id, topic.id, topic.name, [p.id for p in topic.partitions], topic.purge_epoch)
+            (
+                topic.stream_id,
+                topic.id,
+                topic.name,
+                [p.id for p in topic.partitions],
+                topic.purge_epoch,
+                quota_of(topic),
+            )
             for topic in catalog.topics
         ],
         "users": [
@@ -404,6 +447,7 @@ def view_of(catalog):
                 if user.HasField("permissions")
                 else None,
                 user.password_version,
+                quota_of(user),
             )
             for user in catalog.users
         ],
@@ -417,7 +461,7 @@ def expected_view(model):
     return {
         "streams": [(stream_id, stream["name"]) for stream_id, stream in sorted(model.streams.items())],
         "topics": [
-            (stream_id, topic_id, topic["name"], list(range(topic["partitions"])), topic["epoch"])
+            (stream_id, topic_id, topic["name"], list(range(topic["partitions"])), topic["epoch"], topic["quota"])
             for stream_id, stream in sorted(model.streams.items())
             for topic_id, topic in sorted(stream["topics"].items())
         ],
@@ -430,6 +474,7 @@ def expected_view(model):
                 if user["rights"] is None
                 else [(stream_id, sorted(topics)) for stream_id, topics in sorted(user["rights"].items())],
                 user["password_version"],
+                user["quota"],
             )
             for user_id, user in sorted(model.users.items())
         ],

@@ -61,6 +61,7 @@ class Command(_message.Message):
     UPDATE_TOPIC_FIELD_NUMBER: _builtins.int
     DELETE_TOPIC_FIELD_NUMBER: _builtins.int
     PURGE_TOPIC_FIELD_NUMBER: _builtins.int
+    SET_TOPIC_QUOTA_FIELD_NUMBER: _builtins.int
     CREATE_PARTITIONS_FIELD_NUMBER: _builtins.int
     DELETE_PARTITIONS_FIELD_NUMBER: _builtins.int
     CREATE_USER_FIELD_NUMBER: _builtins.int
@@ -68,6 +69,7 @@ class Command(_message.Message):
     DELETE_USER_FIELD_NUMBER: _builtins.int
     UPDATE_PERMISSIONS_FIELD_NUMBER: _builtins.int
     CHANGE_PASSWORD_FIELD_NUMBER: _builtins.int
+    SET_USER_QUOTA_FIELD_NUMBER: _builtins.int
     CREATE_ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     DELETE_ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     DELETE_EXPIRED_ACCESS_TOKENS_FIELD_NUMBER: _builtins.int
@@ -117,6 +119,8 @@ class Command(_message.Message):
     @_builtins.property
     def purge_topic(self) -> Global___PurgeTopic: ...
     @_builtins.property
+    def set_topic_quota(self) -> Global___SetTopicQuota: ...
+    @_builtins.property
     def create_partitions(self) -> Global___CreatePartitions: ...
     @_builtins.property
     def delete_partitions(self) -> Global___DeletePartitions: ...
@@ -130,6 +134,8 @@ class Command(_message.Message):
     def update_permissions(self) -> Global___UpdatePermissions: ...
     @_builtins.property
     def change_password(self) -> Global___ChangePassword: ...
+    @_builtins.property
+    def set_user_quota(self) -> Global___SetUserQuota: ...
     @_builtins.property
     def create_access_token(self) -> Global___CreateAccessToken: ...
     @_builtins.property
@@ -197,6 +203,7 @@ class Command(_message.Message):
         update_topic: Global___UpdateTopic | None = ...,
         delete_topic: Global___DeleteTopic | None = ...,
         purge_topic: Global___PurgeTopic | None = ...,
+        set_topic_quota: Global___SetTopicQuota | None = ...,
         create_partitions: Global___CreatePartitions | None = ...,
         delete_partitions: Global___DeletePartitions | None = ...,
         create_user: Global___CreateUser | None = ...,
@@ -204,6 +211,7 @@ class Command(_message.Message):
         delete_user: Global___DeleteUser | None = ...,
         update_permissions: Global___UpdatePermissions | None = ...,
         change_password: Global___ChangePassword | None = ...,
+        set_user_quota: Global___SetUserQuota | None = ...,
         create_access_token: Global___CreateAccessToken | None = ...,
         delete_access_token: Global___DeleteAccessToken | None = ...,
         delete_expired_access_tokens: Global___DeleteExpiredAccessTokens | None = ...,
@@ -231,13 +239,13 @@ class Command(_message.Message):
         unpin_reader: Global___UnpinReader | None = ...,
         delete_transaction: Global___DeleteTransaction | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["abort_transaction", b"abort_transaction", "change_password", b"change_password", "commit_transaction", b"commit_transaction", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_transaction", b"delete_transaction", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "group_key", b"group_key", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "meant", b"meant", "operation", b"operation", "pin_reader", b"pin_reader", "place_partition", b"place_partition", "publications_applied", b"publications_applied", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "revoke_login", b"revoke_login", "stream_incarnation", b"stream_incarnation", "topic_incarnation", b"topic_incarnation", "unpin_reader", b"unpin_reader", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort_transaction", b"abort_transaction", "change_password", b"change_password", "commit_transaction", b"commit_transaction", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_transaction", b"delete_transaction", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "group_key", b"group_key", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "meant", b"meant", "operation", b"operation", "pin_reader", b"pin_reader", "place_partition", b"place_partition", "publications_applied", b"publications_applied", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "revoke_login", b"revoke_login", "set_topic_quota", b"set_topic_quota", "set_user_quota", b"set_user_quota", "stream_incarnation", b"stream_incarnation", "topic_incarnation", b"topic_incarnation", "unpin_reader", b"unpin_reader", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort_transaction", b"abort_transaction", "actor_user_id", b"actor_user_id", "change_password", b"change_password", "commit_transaction", b"commit_transaction", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_transaction", b"delete_transaction", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "group_key", b"group_key", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "meant", b"meant", "operation", b"operation", "pin_reader", b"pin_reader", "place_partition", b"place_partition", "publications_applied", b"publications_applied", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "revoke_login", b"revoke_login", "stream_incarnation", b"stream_incarnation", "topic_incarnation", b"topic_incarnation", "unpin_reader", b"unpin_reader", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort_transaction", b"abort_transaction", "actor_user_id", b"actor_user_id", "change_password", b"change_password", "commit_transaction", b"commit_transaction", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_transaction", b"delete_transaction", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "group_key", b"group_key", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "meant", b"meant", "operation", b"operation", "pin_reader", b"pin_reader", "place_partition", b"place_partition", "publications_applied", b"publications_applied", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "revoke_login", b"revoke_login", "set_topic_quota", b"set_topic_quota", "set_user_quota", b"set_user_quota", "stream_incarnation", b"stream_incarnation", "topic_incarnation", b"topic_incarnation", "unpin_reader", b"unpin_reader", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_meant: _TypeAlias = _typing.Literal["stream_incarnation", "topic_incarnation", "group_key"]  # noqa: Y015
     _WhichOneofArgType_meant: _TypeAlias = _typing.Literal["meant", b"meant"]  # noqa: Y015
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "revoke_login", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse", "register_node", "renew_node_lease", "drain_node", "remove_node", "place_partition", "rebalance_topic", "complete_placements", "commit_transaction", "abort_transaction", "publications_applied", "pin_reader", "unpin_reader", "delete_transaction"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "set_topic_quota", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "set_user_quota", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "revoke_login", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse", "register_node", "renew_node_lease", "drain_node", "remove_node", "place_partition", "rebalance_topic", "complete_placements", "commit_transaction", "abort_transaction", "publications_applied", "pin_reader", "unpin_reader", "delete_transaction"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_meant) -> _WhichOneofReturnType_meant | None: ...
@@ -456,6 +464,36 @@ class PurgeTopic(_message.Message):
 Global___PurgeTopic: _TypeAlias = PurgeTopic  # noqa: Y015
 
 @_typing.final
+class SetTopicQuota(_message.Message):
+    """Replaces the quota of a topic."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    QUOTA_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    @_builtins.property
+    def quota(self) -> _catalog_pb2.Quota:
+        """Absent: the quota is removed."""
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        quota: _catalog_pb2.Quota | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetTopicQuota: _TypeAlias = SetTopicQuota  # noqa: Y015
+
+@_typing.final
 class CreatePartitions(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -638,6 +676,33 @@ class ChangePassword(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChangePassword: _TypeAlias = ChangePassword  # noqa: Y015
+
+@_typing.final
+class SetUserQuota(_message.Message):
+    """Replaces the quota of a user. Refused for root, which has none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_ID_FIELD_NUMBER: _builtins.int
+    QUOTA_FIELD_NUMBER: _builtins.int
+    user_id: _builtins.int
+    @_builtins.property
+    def quota(self) -> _catalog_pb2.Quota:
+        """Absent: the quota is removed."""
+
+    def __init__(
+        self,
+        *,
+        user_id: _builtins.int = ...,
+        quota: _catalog_pb2.Quota | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetUserQuota: _TypeAlias = SetUserQuota  # noqa: Y015
 
 @_typing.final
 class CreateAccessToken(_message.Message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from headrace_metadata.state_machine import expiry, preconditions
+from headrace_metadata.state_machine import expiry, preconditions, quotas
 from headrace_metadata.state_machine.groups import groups, timeouts
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.placement import nodes, placement
@@ -199,6 +199,8 @@ class StateMachine:
                 return topics.delete(state, command.delete_topic)
             case "purge_topic":
                 return topics.purge(state, command.purge_topic)
+            case "set_topic_quota":
+                return quotas.set_of_topic(state, command.set_topic_quota)
             case "create_partitions":
                 return partitions.create(state, operation, command.create_partitions)
             case "delete_partitions":
@@ -213,6 +215,8 @@ class StateMachine:
                 return permissions.update(state, command.update_permissions)
             case "change_password":
                 return users.change_password(state, command.change_password)
+            case "set_user_quota":
+                return quotas.set_of_user(state, command.set_user_quota)
             case "create_access_token":
                 return tokens.create(state, operation, command.create_access_token)
             case "delete_access_token":
