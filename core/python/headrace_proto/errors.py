@@ -428,7 +428,7 @@ _ROWS = (
     (Status.CANNOT_DELETE_PARTITION_DIRECTORY, "CannotDeletePartitionDirectory", Origin.WIRE_INTERNAL, False, "The directory of the partition cannot be removed."),
     (Status.PARTITION_NOT_FOUND, "PartitionNotFound", Origin.WIRE, False, "The partition does not exist in the topic."),
     (Status.NO_PARTITIONS, "NoPartitions", Origin.NEVER, False, "The topic has no partitions."),
-    (Status.TOPIC_FULL, "TopicFull", Origin.NEVER, False, "The topic has reached its maximum size."),
+    (Status.TOPIC_FULL, "TopicFull", Origin.NEVER, False, "The topic holds as many bytes as its quota allows; nothing was appended."),
     (Status.CANNOT_DELETE_CONSUMER_OFFSETS_DIRECTORY, "CannotDeleteConsumerOffsetsDirectory", Origin.NEVER, False, "The directory of consumer offsets cannot be removed."),
     (Status.CANNOT_DELETE_CONSUMER_OFFSET_FILE, "CannotDeleteConsumerOffsetFile", Origin.WIRE_INTERNAL, False, "The file of a consumer offset cannot be removed."),
     (Status.CANNOT_CREATE_CONSUMER_OFFSETS_DIRECTORY, "CannotCreateConsumerOffsetsDirectory", Origin.NEVER, False, "The directory of consumer offsets cannot be created."),

@@ -162,7 +162,10 @@ impl Catalog {
                 }
                 self.remove_topic_parts(|stream, topic| (stream, topic) == (stream_id, topic_id));
             }
-            Change::UserPut(record) => self.put_user(record)?,
+            Change::UserPut(record) => {
+                let previous = self.user_by_id(UserId(record.id)).map(Arc::clone);
+                self.put_user(record, previous.as_deref())?;
+            }
             Change::UserDeleted(id) => self.remove_user(UserId(*id)),
             Change::AccessTokenPut(record) => self.put_token(record)?,
             Change::AccessTokenDeleted(key) => {
@@ -257,7 +260,11 @@ impl Catalog {
             })
     }
 
-    pub(crate) fn put_user(&mut self, record: &v1::User) -> Result<(), ApplyError> {
+    pub(crate) fn put_user(
+        &mut self,
+        record: &v1::User,
+        previous: Option<&User>,
+    ) -> Result<(), ApplyError> {
         let id = UserId(record.id);
         if let Some(&owner) = self.user_names.get(record.username.as_str())
             && owner != id
@@ -267,7 +274,8 @@ impl Catalog {
                 owner: owner.0,
             });
         }
-        let user = User::from_record(record, self.user_by_id(id).map(Arc::as_ref))?;
+        let known = self.user_by_id(id).map(Arc::as_ref);
+        let user = User::from_record(record, known, previous)?;
         self.remove_user(id);
         Arc::make_mut(&mut self.user_names).insert(Arc::clone(&user.username), id);
         Arc::make_mut(&mut self.users).insert(id, Arc::new(user));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headrace_model::{GroupId, StreamId, Timestamp, TopicId};
+use headrace_model::{GroupId, StreamId, Timestamp, TopicId, UserId};
 use headrace_proto::catalog::v1;
 
 use crate::{ApplyError, Catalog};
@@ -15,8 +15,8 @@ impl Catalog {
 
     /// Return the version in `snapshot`, whatever the present version is.
     ///
-    /// Partitions and topics of the same incarnation keep their statistics and balancing counters, and members of
-    /// consumer groups their rotation, because the shards refer to them.
+    /// Partitions and topics of the same incarnation keep their statistics and balancing counters, members of consumer
+    /// groups their rotation, and users and topics what they owe, because the shards refer to them.
     pub fn replaced_by(&self, snapshot: &v1::Snapshot) -> Result<Self, ApplyError> {
         let mut next = Self {
             version: snapshot.version,
@@ -32,7 +32,8 @@ impl Catalog {
             next.put_topic(topic, previous.map(Arc::as_ref))?;
         }
         for user in &snapshot.users {
-            next.put_user(user)?;
+            let previous = self.user_by_id(UserId(user.id));
+            next.put_user(user, previous.map(Arc::as_ref))?;
         }
         for token in &snapshot.access_tokens {
             next.put_token(token)?;

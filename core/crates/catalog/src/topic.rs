@@ -10,7 +10,7 @@ use headrace_model::{
 use headrace_proto::catalog::v1;
 use headrace_wire::CompressionAlgorithm;
 
-use crate::{ApplyError, Quota};
+use crate::{ApplyError, Quota, Rates};
 
 /// Durability in the record of a topic that has the setting of the server.
 const UNSPECIFIED_DURABILITY: i32 = v1::Durability::Unspecified as i32;
@@ -46,6 +46,9 @@ pub struct Topic {
     pub purge_epoch: u64,
     /// Limits of what all users together use of the topic.
     pub quota: Quota,
+    /// Rates of the quota. All versions of the catalog share them as long as neither the incarnation nor the limits
+    /// change.
+    pub rates: Rates,
     /// Partitions, dense: the partition at index n has id n.
     pub partitions: Vec<Partition>,
     balanced: Arc<AtomicU32>,
@@ -94,6 +97,7 @@ impl Topic {
             reason,
         };
         let previous = previous.filter(|topic| topic.incarnation == record.incarnation);
+        let quota = Quota::from_record(record.quota);
 
         let mut partitions = Vec::with_capacity(record.partitions.len());
         for (expected_id, partition) in (0..).zip(&record.partitions) {
@@ -143,7 +147,8 @@ impl Topic {
                 ),
             },
             purge_epoch: record.purge_epoch,
-            quota: Quota::from_record(record.quota),
+            quota,
+            rates: Rates::of(&quota, previous.map(|topic| &topic.rates)),
             partitions,
             balanced: previous.map_or_else(Arc::default, |topic| Arc::clone(&topic.balanced)),
         })

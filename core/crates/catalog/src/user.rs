@@ -7,7 +7,7 @@ use headrace_model::{Timestamp, UserId};
 use headrace_proto::catalog::v1;
 use headrace_wire::UserStatus;
 
-use crate::{ApplyError, Permissions, Quota};
+use crate::{ApplyError, Permissions, Quota, Rates};
 
 /// A user. Secrets are not part of the catalog.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct User {
     pub permissions: Option<Permissions>,
     /// Limits of what the user uses over all of its connections.
     pub quota: Quota,
+    /// Rates of the quota. All versions of the catalog share them as long as the limits do not change.
+    pub rates: Rates,
     tokens: BTreeMap<Arc<str>, AccessToken>,
 }
 
@@ -41,12 +43,14 @@ pub struct AccessToken {
 }
 
 impl User {
-    /// Build the record; the tokens are those of `previous`.
+    /// Build the record, with the tokens of `known` and the rates of `previous`, which may be of an earlier version.
     pub(crate) fn from_record(
         record: &v1::User,
+        known: Option<&Self>,
         previous: Option<&Self>,
     ) -> Result<Self, ApplyError> {
         let id = UserId(record.id);
+        let quota = Quota::from_record(record.quota);
         Ok(Self {
             id,
             username: Arc::from(record.username.as_str()),
@@ -63,8 +67,9 @@ impl User {
             },
             password_version: record.password_version,
             permissions: record.permissions.as_ref().map(Permissions::from),
-            quota: Quota::from_record(record.quota),
-            tokens: previous.map_or_else(BTreeMap::new, |user| user.tokens.clone()),
+            quota,
+            rates: Rates::of(&quota, previous.map(|user| &user.rates)),
+            tokens: known.map_or_else(BTreeMap::new, |user| user.tokens.clone()),
         })
     }
 

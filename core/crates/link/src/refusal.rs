@@ -20,6 +20,9 @@ pub enum Refusal {
     /// A member of a consumer group changes the offset of a partition that it does not own (any more).
     #[error("the member does not own the partition")]
     NotOwner,
+    /// The topic holds as many bytes as its quota allows. Nothing was appended.
+    #[error("the topic holds as much as its quota allows")]
+    TopicFull,
     /// A poll that may wait ended without enough messages, and returns nothing.
     #[error("there is not enough")]
     NotReady,

@@ -275,6 +275,7 @@ impl Host {
                 Effect::Mail { to, mail } => self.send_mail(to, mail),
                 Effect::Connect { link, address } => self.connect(link, address),
                 Effect::Report { message } => self.events.push(Level::Error, message),
+                Effect::Warn { message } => self.events.push(Level::Warning, message),
                 Effect::Control { origin, request } => self.bridge.push(Some(origin), request),
                 Effect::Notice { request } => self.bridge.push(None, request),
             }

@@ -232,6 +232,11 @@ pub enum Effect {
         /// Kind of damage and its location.
         message: String,
     },
+    /// Report a condition that is handled to the operator.
+    Warn {
+        /// Condition and its handling.
+        message: String,
+    },
     /// Send a request to the control plane; answered by [`Input::ControlReply`].
     Control {
         /// Request that the reply belongs to.

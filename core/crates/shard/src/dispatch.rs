@@ -27,7 +27,7 @@ mod watches;
 use std::sync::Arc;
 
 use headrace_buffer::Slice;
-use headrace_catalog::{Action, Catalog, Stream, Topic};
+use headrace_catalog::{Action, Catalog, Rate, Stream, Topic};
 use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
 use headrace_partition::Request;
@@ -41,7 +41,7 @@ pub(crate) use answers::{count_outcome, encode_partition_answer, nothing_polled,
 pub(crate) use holders::{TICKET_HOLDER, TicketHolder};
 pub use notes::Refusals;
 pub(crate) use notes::note_certificate_login;
-pub(crate) use waits::Plan;
+pub(crate) use waits::{Plan, Wait};
 
 use lookups::{LookedUp, find_stream, stream_number};
 
@@ -104,9 +104,11 @@ pub(crate) enum Outcome {
         request: Request,
         /// Set if the caller asks as a member of a consumer group.
         member: Option<Membership>,
+        /// Rate of the topic in the direction of the request's messages, if there is one.
+        rate: Option<Arc<Rate>>,
     },
-    /// Answered by one of these partitions as soon as it has enough messages.
-    Wait { plan: Plan, micros: u64 },
+    /// Answered by a partition as soon as it has enough messages.
+    Wait(Wait),
     /// The connection becomes a link, or ends with this status.
     Link(Result<Opening, Status>),
     /// Answered; the next request is a part of this trace.
@@ -408,8 +410,13 @@ impl Shard {
                 namespace,
                 mut request,
                 member,
+                rate,
             }) => {
-                notes::note_partition_change(session, code, namespace, effects);
+                let topic = (namespace.stream(), namespace.topic());
+                if !self.pay(requester, code, topic, rate, payload.len(), effects) {
+                    return false;
+                }
+                notes::note_partition_change(requester.session, code, namespace, effects);
                 let origin = Origin {
                     member,
                     ..requester.begin_alone()
@@ -446,9 +453,7 @@ impl Shard {
                 requester.pipeline.respond(status_response(Status::OK));
             }
             Ok(Outcome::Link(opening)) => self.sessions.request_link(opening),
-            Ok(Outcome::Wait { plan, micros }) => {
-                self.begin_wait(requester, plan, micros, payload, effects);
-            }
+            Ok(Outcome::Wait(wait)) => return self.wait(requester, code, wait, payload, effects),
             Ok(Outcome::Watch { action, places }) => {
                 self.watch(requester, action, &places, effects);
             }

@@ -212,6 +212,13 @@ impl Partitions {
         {
             return self.refuse(origin, namespace, refusal);
         }
+        let hosted = self.hosted.get(&namespace).expect("ensured above");
+        if hosted.is_bounded
+            && matches!(request, Request::Append { .. } | Request::Stage { .. })
+            && self.is_topic_full(catalog, namespace)
+        {
+            return self.refuse(origin, namespace, Refusal::TopicFull);
+        }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
         let HostingState::Open(_) = &hosted.state else {
             if hosted.waiting.len() < WAITING_MAX || matches!(request, Request::Append { .. }) {
@@ -256,6 +263,10 @@ impl Partitions {
         debug_assert!(origin.member.is_none(), "members do not append");
         if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
             return self.refuse(origin, namespace, refusal);
+        }
+        let hosted = self.hosted.get(&namespace).expect("ensured above");
+        if hosted.is_bounded && self.is_topic_full(catalog, namespace) {
+            return self.refuse(origin, namespace, Refusal::TopicFull);
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
         if !hosted.can_append(request.messages.len()) {

@@ -99,6 +99,7 @@ pub struct Meter {
     storage_read_bytes: AtomicU64,
     published_messages: AtomicU64,
     missing_stages: AtomicU64,
+    quota_delayed_micros: AtomicU64,
     /// Recorder of request traces.
     pub(crate) tracer: Tracer,
 }
@@ -131,6 +132,7 @@ impl Meter {
             storage_read_bytes: AtomicU64::new(0),
             published_messages: AtomicU64::new(0),
             missing_stages: AtomicU64::new(0),
+            quota_delayed_micros: AtomicU64::new(0),
             tracer,
         })
     }
@@ -213,6 +215,11 @@ impl Meter {
         add(&self.missing_stages, missing_stages.into());
     }
 
+    /// Count the time for which a request has waited because of a quota.
+    pub(crate) fn delayed(&self, micros: u64) {
+        add(&self.quota_delayed_micros, micros);
+    }
+
     /// Add the current counts to `reading`.
     pub fn add_to(&self, reading: &mut Reading) {
         for (index, histogram) in self.commands.iter().enumerate() {
@@ -242,6 +249,7 @@ impl Meter {
         reading.storage_read_bytes += self.storage_read_bytes.load(Relaxed);
         reading.published_messages += self.published_messages.load(Relaxed);
         reading.missing_stages += self.missing_stages.load(Relaxed);
+        reading.quota_delayed_micros += self.quota_delayed_micros.load(Relaxed);
         reading.traces_dropped += self.tracer.dropped();
     }
 
@@ -289,6 +297,8 @@ pub struct Reading {
     pub published_messages: u64,
     /// Staged batches that were committed but missing.
     pub missing_stages: u64,
+    /// Time for which requests have waited because of quotas.
+    pub quota_delayed_micros: u64,
     /// Trace records dropped because the ring was full.
     pub traces_dropped: u64,
 }
@@ -314,6 +324,7 @@ impl Default for Reading {
             storage_read_bytes: 0,
             published_messages: 0,
             missing_stages: 0,
+            quota_delayed_micros: 0,
             traces_dropped: 0,
         }
     }

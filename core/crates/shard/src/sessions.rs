@@ -7,6 +7,7 @@ pub(crate) mod connection;
 mod connections;
 mod driving;
 mod expiry;
+pub(crate) mod pacing;
 pub mod proxy;
 pub(crate) mod registry;
 pub(crate) mod turns;
@@ -42,6 +43,8 @@ pub(crate) struct Sessions {
     /// Connections that found no buffer, and the time at which they try again.
     starved: Vec<ConnectionKey>,
     retry_at: Option<Timestamp>,
+    /// Connections whose next request waits because of a quota, in the order in which they began to wait.
+    delayed: Vec<ConnectionKey>,
     heartbeats_at: Timestamp,
     stale_members_at: Timestamp,
     slow_readers_at: Timestamp,
@@ -93,6 +96,7 @@ impl Sessions {
             deadlines: BinaryHeap::new(),
             starved: Vec::new(),
             retry_at: None,
+            delayed: Vec::new(),
             heartbeats_at: Timestamp(0),
             stale_members_at: Timestamp(0),
             slow_readers_at: Timestamp(0),

@@ -147,6 +147,7 @@ impl Shard {
                 self.wake_links();
                 let changes = self.routing.changes_until(catalog);
                 if !changes.is_empty() {
+                    self.sessions.review_delays();
                     self.review_sessions(&changes, effects);
                     self.review_waits(&changes, effects);
                     self.review_watches(&changes, effects);
@@ -194,6 +195,7 @@ impl Shard {
         self.tick_links(effects);
         self.end_waits(now, effects);
         self.sessions.retry_starved(now);
+        self.resume_delayed();
         self.sessions.turns.forget_idle();
         self.close_lingering(effects);
         self.process_deadlines(effects);

@@ -147,6 +147,11 @@ def _traffic(traffic: Mapping[str, Any]) -> Iterator[Metric]:
     yield connections
     for name, meaning in _COUNTERS.items():
         yield CounterMetricFamily(f"headrace_{name}", meaning, value=traffic[name])
+    yield CounterMetricFamily(
+        "headrace_quota_delayed_seconds",
+        "Time for which requests have waited because of quotas, counted when it ends.",
+        value=traffic["quota_delayed_micros"] / _MICROS,
+    )
 
 
 def _name_of(code: int) -> str:

@@ -22,6 +22,7 @@ const NOT_OWNER: u8 = 18;
 const NOT_READY: u8 = 19;
 const ELSEWHERE: u8 = 20;
 const UNAVAILABLE: u8 = 21;
+const TOPIC_FULL: u8 = 22;
 const BUSY: u8 = 32;
 const INVALID_OFFSET: u8 = 33;
 const OFFSET_NOT_FOUND: u8 = 34;
@@ -47,6 +48,7 @@ pub(super) fn write(out: &mut Vec<u8>, refusal: &Refusal) {
         Refusal::NothingAssigned => out.u8(NOTHING_ASSIGNED),
         Refusal::NotOwner => out.u8(NOT_OWNER),
         Refusal::NotReady => out.u8(NOT_READY),
+        Refusal::TopicFull => out.u8(TOPIC_FULL),
         Refusal::Elsewhere => out.u8(ELSEWHERE),
         Refusal::Unavailable => out.u8(UNAVAILABLE),
         Refusal::Partition(error) => write_error(out, error),
@@ -179,6 +181,7 @@ pub(super) fn read(code: u8, reader: &mut Reader<'_>) -> Result<Refusal, Malform
         NOTHING_ASSIGNED => Refusal::NothingAssigned,
         NOT_OWNER => Refusal::NotOwner,
         NOT_READY => Refusal::NotReady,
+        TOPIC_FULL => Refusal::TopicFull,
         ELSEWHERE => Refusal::Elsewhere,
         UNAVAILABLE => Refusal::Unavailable,
         code => Refusal::Partition(read_error(code, reader)?),

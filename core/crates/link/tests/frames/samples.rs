@@ -453,6 +453,7 @@ fn refused() -> impl Strategy<Value = Refusal> {
         1 => Just(Refusal::NothingAssigned),
         1 => Just(Refusal::NotOwner),
         1 => Just(Refusal::NotReady),
+        1 => Just(Refusal::TopicFull),
         1 => Just(Refusal::Elsewhere),
         1 => Just(Refusal::Unavailable),
         8 => error.prop_map(Refusal::Partition),

@@ -36,6 +36,8 @@ pub struct TrafficReport {
     pub published_messages: u64,
     /// Number of staged batches that were missing at their commit: their messages are lost.
     pub missing_stages: u64,
+    /// Time in microseconds for which requests have waited because of quotas.
+    pub quota_delayed_micros: u64,
     /// Trace records that were dropped because the buffer was full.
     pub traces_dropped: u64,
 }
@@ -98,6 +100,7 @@ impl TrafficReport {
             storage_read_bytes: reading.storage_read_bytes,
             published_messages: reading.published_messages,
             missing_stages: reading.missing_stages,
+            quota_delayed_micros: reading.quota_delayed_micros,
             traces_dropped: reading.traces_dropped,
         }
     }

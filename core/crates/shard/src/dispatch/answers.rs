@@ -137,6 +137,7 @@ pub(crate) fn refusal_status(refusal: &Refusal) -> Status {
         Refusal::Unavailable => Status::PARTITION_UNAVAILABLE,
         Refusal::NothingAssigned | Refusal::NotOwner => Status::NOT_RESOLVED_CONSUMER,
         Refusal::NotReady => Status::TASK_TIMEOUT,
+        Refusal::TopicFull => Status::TOPIC_FULL,
         Refusal::Partition(error) => match error {
             PartitionError::Busy
             | PartitionError::Read(ReadError::Busy | ReadError::TooLarge { .. }) => {

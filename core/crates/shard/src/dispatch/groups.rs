@@ -162,6 +162,7 @@ impl Context<'_> {
             namespace,
             request: Request::Poll(poll_of(request, ConsumerKey::Group(group.key), None)),
             member: Some(membership(group, member)),
+            rate: topic.rates.read.clone(),
         })
     }
 
@@ -194,6 +195,7 @@ impl Context<'_> {
             namespace,
             request: offset_change(consumer, offset, None),
             member: Some(membership(group, member)),
+            rate: None,
         })
     }
 }

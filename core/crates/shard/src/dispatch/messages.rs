@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use headrace_buffer::Buffer;
-use headrace_catalog::{Action, Partition, Topic};
+use headrace_catalog::{Action, Partition, Rate, Topic};
 use headrace_link::TraceContext;
 use headrace_model::{Namespace, Offset, PartitionId};
 use headrace_partition::{Batch, Committer, ConsumerKey, Poll, Request};
@@ -33,6 +33,8 @@ struct Prepared {
     namespace: Namespace,
     messages: Range<usize>,
     messages_count: u32,
+    /// Rate of the topic, if it has a quota.
+    rate: Option<Arc<Rate>>,
 }
 
 impl Shard {
@@ -43,7 +45,7 @@ impl Shard {
         payload: &mut [u8],
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let prepared = match self.prepare_send(requester.session, payload) {
+        let mut prepared = match self.prepare_send(requester.session, payload) {
             Ok(prepared) => prepared,
             Err(status) => {
                 return self.refuse_append(
@@ -55,7 +57,9 @@ impl Shard {
                 );
             }
         };
-        let origin = self.begin_append(requester, payload, &prepared);
+        let Some(origin) = self.begin_append(requester, payload, &mut prepared, effects) else {
+            return false;
+        };
         let namespace = prepared.namespace;
         let owner = self.owner(namespace);
         self.count_affinity(requester.session, owner);
@@ -90,7 +94,7 @@ impl Shard {
         payload: Buffer,
         effects: &mut Vec<Effect>,
     ) -> Option<Buffer> {
-        let prepared = match self.prepare_send(requester.session, &payload) {
+        let mut prepared = match self.prepare_send(requester.session, &payload) {
             Ok(prepared) => prepared,
             Err(status) => {
                 let taken =
@@ -98,11 +102,14 @@ impl Shard {
                 return (!taken).then_some(payload);
             }
         };
-        let origin = self.begin_append(requester, &payload, &prepared);
+        let Some(origin) = self.begin_append(requester, &payload, &mut prepared, effects) else {
+            return Some(payload);
+        };
         let Prepared {
             namespace,
             messages,
             messages_count,
+            ..
         } = prepared;
         let owner = self.owner(namespace);
         self.count_affinity(requester.session, owner);
@@ -134,18 +141,25 @@ impl Shard {
         true
     }
 
+    /// Begin an append; `None` if it waits because of the quota of its topic.
     fn begin_append(
-        &self,
+        &mut self,
         requester: &mut Requester<'_>,
         payload: &[u8],
-        prepared: &Prepared,
-    ) -> Origin {
+        prepared: &mut Prepared,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Origin> {
+        let topic = (prepared.namespace.stream(), prepared.namespace.topic());
+        let (code, rate) = (super::SEND_MESSAGES, prepared.rate.take());
+        if !self.pay(requester, code, topic, rate, payload.len(), effects) {
+            return None;
+        }
         self.meter.took(payload.len() as u64);
         let pipeline = &mut *requester.pipeline;
         if self.meter.tracer.is_on() && !pipeline.is_traced() {
             pipeline.trace(TraceContext::of_first(&payload[prepared.messages.clone()]));
         }
-        requester.begin_append(payload.len())
+        Some(requester.begin_append(payload.len()))
     }
 
     /// Perform every check of a send request, in the documented order.
@@ -186,6 +200,7 @@ impl Shard {
             namespace: partition.namespace,
             messages: metadata.messages_range(payload.len()),
             messages_count: metadata.messages_count,
+            rate: topic.rates.sent.clone(),
         })
     }
 
@@ -280,6 +295,7 @@ impl Context<'_> {
             member: None,
             namespace: self.place_of(topic, request.partition_id, Access::READ)?,
             request: Request::Poll(self.plain_poll(topic, request)),
+            rate: topic.rates.read.clone(),
         })
     }
 
@@ -316,6 +332,7 @@ impl Context<'_> {
             request: Request::Flush {
                 fsync: request.fsync,
             },
+            rate: None,
         })
     }
 
@@ -335,6 +352,7 @@ impl Context<'_> {
                 member: None,
                 namespace,
                 request: Request::GetOffset { consumer },
+                rate: None,
             }),
             (_, Err(Status::UNAUTHORIZED)) => Err(Status::UNAUTHORIZED),
             _ => Ok(Outcome::Missing),
@@ -359,6 +377,7 @@ impl Context<'_> {
             member: None,
             namespace: self.place_of(topic, path.partition_id, Access::READ)?,
             request: offset_change(consumer, offset, self.committer(topic)),
+            rate: None,
         })
     }
 }

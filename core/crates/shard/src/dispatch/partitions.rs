@@ -57,6 +57,7 @@ impl Context<'_> {
             request: Request::DeleteSegments {
                 count: request.segments_count,
             },
+            rate: None,
         })
     }
 }

@@ -22,6 +22,7 @@ impl Context<'_> {
                 end: Offset(request.end),
                 target_bytes: request.target_bytes,
             }),
+            rate: None,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headrace_buffer::Buffer;
-use headrace_catalog::Action;
+use headrace_catalog::{Action, Rate};
 use headrace_model::{Namespace, PartitionId, StageId, limits};
 use headrace_partition::{Batch, Request};
 use headrace_ticket::Access;
@@ -30,6 +30,8 @@ struct Prepared {
     is_last: bool,
     messages_bytes: usize,
     messages_count: u32,
+    /// Rate of the topic, if it has a quota.
+    rate: Option<Arc<Rate>>,
 }
 
 impl Prepared {
@@ -53,6 +55,7 @@ impl Context<'_> {
         Ok(Outcome::Partition {
             member: None,
             namespace: prepared.namespace,
+            rate: prepared.rate.clone(),
             request: prepared.request(batch),
         })
     }
@@ -84,6 +87,7 @@ impl Context<'_> {
             is_last: request.is_last,
             messages_bytes: sent.messages.len(),
             messages_count: sent.messages_count,
+            rate: topic.rates.sent.clone(),
         })
     }
 }
@@ -105,8 +109,20 @@ impl Shard {
                 return (!taken).then_some(payload);
             }
         };
-        let origin = requester.begin_alone();
         let namespace = prepared.namespace;
+        let topic = (namespace.stream(), namespace.topic());
+        let rate = prepared.rate.clone();
+        if !self.pay(
+            requester,
+            STAGE_MESSAGES,
+            topic,
+            rate,
+            payload.len(),
+            effects,
+        ) {
+            return Some(payload);
+        }
+        let origin = requester.begin_alone();
         let owner = self.owner(namespace);
         self.count_affinity(requester.session, owner);
         let messages = payload.len() - prepared.messages_bytes..payload.len();

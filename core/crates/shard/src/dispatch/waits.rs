@@ -1,6 +1,8 @@
 //! Requests that wait for messages, and the server's extensions of the Iggy protocol (0.8).
 
-use headrace_catalog::{Action, Topic};
+use std::sync::Arc;
+
+use headrace_catalog::{Action, Rate, Topic};
 use headrace_link::Membership;
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId, limits};
 use headrace_partition::{ConsumerKey, Poll};
@@ -12,7 +14,13 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
-use crate::{Shard, config::Hosting, hosting::members::membership, sessions::connection::Session};
+use crate::{
+    Shard,
+    api::Effect,
+    config::Hosting,
+    hosting::members::membership,
+    sessions::connection::{Requester, Session},
+};
 
 /// Version of the extension numbers. A change of meaning requires another version.
 const EXTENSIONS_VERSION: u32 = 1;
@@ -29,6 +37,14 @@ pub(crate) struct Plan {
     pub(crate) places: Vec<Namespace>,
     /// True if the request names its partition, or means partition 0 as a consumer outside a group.
     pub(crate) is_named: bool,
+}
+
+/// A request that waits for messages.
+pub(crate) struct Wait {
+    plan: Plan,
+    micros: u64,
+    /// Rate of reading the topic, if it has a quota.
+    rate: Option<Arc<Rate>>,
 }
 
 impl Shard {
@@ -74,6 +90,22 @@ impl Shard {
         Outcome::payload(|out| capabilities.encode(out))
     }
 
+    /// Begin to wait. Returns false if the request has to wait for its topic's quota first.
+    pub(super) fn wait(
+        &mut self,
+        requester: &mut Requester<'_>,
+        code: u32,
+        wait: Wait,
+        payload: &[u8],
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let is_paid = self.pay(requester, code, wait.plan.topic, wait.rate, 0, effects);
+        if is_paid {
+            self.begin_wait(requester, wait.plan, wait.micros, payload, effects);
+        }
+        is_paid
+    }
+
     /// Plan a waiting request according to the current catalog.
     pub(crate) fn plan_wait(
         &mut self,
@@ -93,10 +125,15 @@ impl Context<'_> {
         if request.minimum_bytes == 0 || request.maximum_wait_micros == 0 {
             return self.poll_messages(&request.poll);
         }
-        Ok(Outcome::Wait {
-            plan: self.plan_wait(request)?,
+        let plan = self.plan_wait(request)?;
+        let (stream, topic) = plan.topic;
+        let stream = self.catalog.stream_by_id(stream);
+        let topic = stream.and_then(|stream| stream.topic_by_id(topic));
+        Ok(Outcome::Wait(Wait {
+            plan,
             micros: request.maximum_wait_micros,
-        })
+            rate: topic.and_then(|topic| topic.rates.read.clone()),
+        }))
     }
 
     fn plan_wait(&self, request: &WaitMessages<'_>) -> Result<Plan, Status> {

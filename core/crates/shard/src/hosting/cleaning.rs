@@ -11,7 +11,7 @@ use headrace_catalog::{Catalog, Partition as Record, Topic};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Retention;
 
-use super::{HostingState, Partitions};
+use super::{HostingState, Partitions, find};
 use crate::{api::Effect, owner::Owner};
 
 /// Divisor that determines when a segment is sealed: at this fraction of the topic's age, or of a partition's share of
@@ -96,6 +96,20 @@ impl Partitions {
         }
     }
 
+    /// Return whether a topic holds as much as its quota allows. What is being written when the limit is reached is
+    /// kept.
+    #[cold]
+    pub(super) fn is_topic_full(&self, catalog: &Catalog, namespace: Namespace) -> bool {
+        let Some((topic, _)) = find(catalog, namespace) else {
+            return false;
+        };
+        let is_held_here = |record: &&Record| self.config.hosts(catalog, record.namespace);
+        let sizes = (topic.partitions.iter().filter(is_held_here))
+            .map(|record| u128::from(record.statistics.size_bytes()));
+        let (count, held) = sizes.fold((0, 0), |(count, held), size| (count + 1, held + size));
+        held >= share_of(topic.quota.held_bytes, count, topic.partitions.len())
+    }
+
     /// Delete the oldest segments of the topic's largest partitions, as far as this shard owns them. Returns whether
     /// nothing is left to be deleted, here or by another shard.
     fn limit(
@@ -163,9 +177,9 @@ impl Partitions {
     }
 }
 
-/// Part of a topic's maximum size for `held` of its partitions.
-fn share_of(max_size_bytes: u64, held: usize, partitions: usize) -> u128 {
-    u128::from(max_size_bytes) * held as u128 / partitions.max(1) as u128
+/// Part of a limit of a topic's size for `held` of its partitions.
+fn share_of(size_bytes_max: u64, held: usize, partitions: usize) -> u128 {
+    u128::from(size_bytes_max) * held as u128 / partitions.max(1) as u128
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub(super) struct HostedPartition {
     pub(super) state: HostingState,
     pub(super) incarnation: u64,
     purge_epoch: u64,
+    /// True if a quota limits the bytes that the topic holds.
+    pub(super) is_bounded: bool,
     /// Catalog version with which the open partition was last found to agree.
     pub(super) agreed_version: Option<u64>,
     pub(super) dirty: bool,
@@ -225,6 +227,7 @@ impl Partitions {
             let is_open = matches!(hosted.state, HostingState::Open(_));
             let agrees = is_open && hosted.incarnation == record.incarnation;
             hosted.agreed_version = agrees.then_some(catalog.version());
+            hosted.is_bounded = topic.quota.held_bytes > 0;
             if let HostingState::Broken(Broken { failure, .. }) = &hosted.state {
                 return Err(PartitionError::Failed(Arc::clone(failure)).into());
             }
@@ -259,6 +262,7 @@ impl Partitions {
                 state: life,
                 incarnation: record.incarnation,
                 purge_epoch: topic.purge_epoch,
+                is_bounded: false,
                 agreed_version: None,
                 dirty: false,
                 operations: 0,

@@ -12,6 +12,7 @@ use crate::{
         catching_up::CatchingUp,
         closing::DeadlineKind,
         connection::{Affinity, Connection, Login, Session, Source, Standing},
+        pacing::Pace,
     },
 };
 
@@ -56,6 +57,7 @@ impl Shard {
             is_watching: false,
             catching_up: CatchingUp::No,
             share: None,
+            pace: Pace::default(),
         };
         if arrival.framing == Framing::WebSocket {
             let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
@@ -85,6 +87,7 @@ impl Shard {
         connection.is_payload_awaited = false;
         connection.share_turn = 0;
         connection.awaits_turn = false;
+        connection.session.pace.forget_delay();
         if self.sessions.shutting_down {
             connection.begin_graceful_close();
         }

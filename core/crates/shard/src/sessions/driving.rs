@@ -93,6 +93,7 @@ impl Shard {
             && !self.sessions.congested
             && !self.is_held(key)
             && connection.session.catching_up != CatchingUp::Asked
+            && !connection.session.pace.is_delayed()
             && self.sessions.turns.goes_on(payer, &mut connection)
             && self.drive_one(&mut connection, effects)
         {
@@ -148,6 +149,9 @@ impl Shard {
             connection.inbox.discard(payload_bytes);
             connection.pipeline.respond(status_response(status));
             return true;
+        }
+        if !self.is_user_paid_up(connection.key, &mut connection.session, code, effects) {
+            return false;
         }
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
             if !self.claim_memory(connection, payload_bytes) {

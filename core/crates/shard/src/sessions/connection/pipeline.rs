@@ -8,7 +8,9 @@ mod room;
 use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
 
 use headrace_buffer::Slice;
+use headrace_catalog::Rate;
 use headrace_link::TraceContext;
+use headrace_model::Timestamp;
 use headrace_partition::Poll;
 use headrace_wire::{CommandCode, Status};
 
@@ -51,6 +53,15 @@ enum Slot {
 }
 
 impl Slot {
+    /// Size of a response in bytes.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Waiting { .. } => 0,
+            Self::Ready(slices) => slices.iter().map(|slice| slice.len() as u64).sum(),
+            Self::ReadyOne(slice) | Self::Raw(slice) => slice.len() as u64,
+        }
+    }
+
     /// Memory in bytes that a response keeps: whole buffers, however little of them it is.
     fn held_bytes(&self) -> u64 {
         match self {
@@ -102,6 +113,8 @@ pub(crate) struct Pipeline {
     unsent_claim: Option<Claim>,
     /// Poll in flight, which is repeated if its first message needs a larger part of the share.
     poll: Option<PartitionCall<Poll>>,
+    /// Rates to which the answer to the request in flight is charged.
+    rates: [Option<Arc<Rate>>; 2],
 }
 
 impl Pipeline {
@@ -260,6 +273,12 @@ impl Pipeline {
             if !self.claims.is_empty() {
                 self.claims.retain(|(holder, _)| *holder != sequence);
             }
+            if self.rates.iter().any(Option::is_some) {
+                let now = Timestamp(self.meter.as_deref().map_or(0, Meter::now));
+                for rate in self.rates.iter_mut().filter_map(Option::take) {
+                    rate.charge(now, ready.bytes());
+                }
+            }
             if let Some(claim) = self.answer_claim.take() {
                 room::keep_until_sent(&mut self.unsent_claim, claim, ready.held_bytes());
             }
@@ -291,6 +310,12 @@ impl Pipeline {
                 self.release(slot);
             }
         }
+    }
+
+    /// Charge the answer to the next request to these rates.
+    #[inline]
+    pub(crate) fn charge_answer(&mut self, rates: [Option<Arc<Rate>>; 2]) {
+        self.rates = rates;
     }
 
     /// Queue the content of a slot for sending.
@@ -353,6 +378,7 @@ impl Pipeline {
         self.in_flight_bytes = 0;
         self.claims.clear();
         self.answer_claim = None;
+        self.rates = Default::default();
         self.exclusive = false;
         for slot in slots {
             self.release(slot);

@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use crate::{
     dispatch::TicketHolder,
     memory::Share,
-    sessions::{arrival::Arrival, catching_up::CatchingUp},
+    sessions::{arrival::Arrival, catching_up::CatchingUp, pacing::Pace},
 };
 use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
@@ -41,6 +41,8 @@ pub(crate) struct Session {
     pub(crate) catching_up: CatchingUp,
     /// Memory share of the user's large requests; set at the first such request of the connection.
     pub(crate) share: Option<Share>,
+    /// Rates of the user, and the delay of the next request.
+    pub(crate) pace: Pace,
 }
 
 /// Registration of a connection in the registry of clients (`heartbeat.enabled`).

@@ -10,6 +10,7 @@ mod memory;
 mod messages;
 mod nodes;
 mod plans;
+mod quotas;
 mod retention;
 mod served;
 mod sessions;

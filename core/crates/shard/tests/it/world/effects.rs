@@ -123,7 +123,7 @@ impl World {
                         .push_back((process, link, address.to_string()));
                 }
                 Effect::Notice { request } => self.notices.push(request),
-                Effect::Report { message } => self.reports.push(message),
+                Effect::Report { message } | Effect::Warn { message } => self.reports.push(message),
                 Effect::Control { origin, request } => {
                     self.ask_control_plane((process, shard), origin, request);
                 }

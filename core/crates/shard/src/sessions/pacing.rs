@@ -1,0 +1,225 @@
+//! Quotas of users and topics: a request waits in its connection until what was used before is paid.
+//!
+//! A request that sends or reads messages starts if neither its user nor its topic owes anything in that direction.
+//! Otherwise it stays in the inbox, and nothing more is received, so the client is held up by its socket. All other
+//! requests start at once. The rates are in the catalog, so users and topics without a quota cost a comparison.
+
+use std::sync::Arc;
+
+use headrace_catalog::{Catalog, Rate, Rates};
+use headrace_model::{StreamId, Timestamp, TopicId, UserId};
+use headrace_wire::CommandCode;
+
+use super::{
+    Sessions,
+    connection::{Requester, Session},
+};
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect},
+};
+
+/// Direction of the messages of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// Messages from the client.
+    Sent,
+    /// Messages for the client.
+    Read,
+}
+
+impl Direction {
+    fn of(code: u32) -> Option<Self> {
+        const SEND: u32 = CommandCode::SendMessages.code();
+        const STAGE: u32 = CommandCode::StageMessages.code();
+        const POLL: u32 = CommandCode::PollMessages.code();
+        const WAIT: u32 = CommandCode::WaitMessages.code();
+        const READ: u32 = CommandCode::ReadMessages.code();
+        match code {
+            SEND | STAGE => Some(Self::Sent),
+            POLL | WAIT | READ => Some(Self::Read),
+            _ => None,
+        }
+    }
+
+    fn rate(self, rates: &Rates) -> Option<&Arc<Rate>> {
+        match self {
+            Self::Sent => rates.sent.as_ref(),
+            Self::Read => rates.read.as_ref(),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// Rates of a session's user, and the delay of its next request.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// User and version of the catalog that the rates are of.
+    known: (Option<UserId>, u64),
+    rates: Rates,
+    /// Beginning and end of the delay.
+    delay: Option<(Timestamp, Timestamp)>,
+}
+
+impl Pace {
+    /// Return whether the next request waits.
+    #[inline]
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.delay.is_some()
+    }
+
+    /// Forget the delay: another shard has taken the connection.
+    pub(crate) fn forget_delay(&mut self) {
+        self.delay = None;
+    }
+
+    #[inline]
+    fn look_up(&mut self, catalog: &Catalog, user: Option<UserId>) {
+        let now = (user, catalog.version());
+        if self.known != now {
+            let found = user.and_then(|user| catalog.user_by_id(user));
+            self.rates = found.map_or_else(Rates::default, |user| user.rates.clone());
+            self.known = now;
+        }
+    }
+}
+
+impl Shard {
+    /// Return whether the user of a session may start a request with this code. Otherwise the request waits.
+    #[inline]
+    pub(crate) fn is_user_paid_up(
+        &mut self,
+        key: ConnectionKey,
+        session: &mut Session,
+        code: u32,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(direction) = Direction::of(code) else {
+            return true;
+        };
+        let user = session.principal();
+        session.pace.look_up(self.catalog.load(), user);
+        let Some(rate) = direction.rate(&session.pace.rates) else {
+            return true;
+        };
+        let Some(until) = rate.owes_until(self.now) else {
+            return true;
+        };
+        if rate.is_report_due(self.now) {
+            let found = user.and_then(|user| self.catalog.load().user_by_id(user));
+            let name = found.map_or("", |user| &*user.username);
+            effects.push(slowed_down(&format!("user {name}"), direction, rate));
+        }
+        self.delay(key, session, until);
+        false
+    }
+
+    /// Charge a request of this size, or its answer, to its user and to its topic, if these have rates. Returns false if
+    /// it has to wait because of its topic.
+    #[inline]
+    pub(crate) fn pay(
+        &mut self,
+        requester: &mut Requester<'_>,
+        code: u32,
+        topic: (StreamId, TopicId),
+        rate: Option<Arc<Rate>>,
+        bytes: usize,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(direction) = Direction::of(code) else {
+            return true;
+        };
+        if let Some(rate) = &rate
+            && let Some(until) = rate.owes_until(self.now)
+        {
+            if rate.is_report_due(self.now) {
+                let whose = self.name_topic(topic);
+                effects.push(slowed_down(&whose, direction, rate));
+            }
+            self.delay(requester.key, requester.session, until);
+            return false;
+        }
+        let user = direction.rate(&requester.session.pace.rates).cloned();
+        match direction {
+            Direction::Sent => {
+                for rate in [user, rate].into_iter().flatten() {
+                    rate.charge(self.now, bytes as u64);
+                }
+            }
+            Direction::Read => requester.pipeline.charge_answer([user, rate]),
+        }
+        true
+    }
+
+    #[cold]
+    fn name_topic(&mut self, (stream, topic): (StreamId, TopicId)) -> String {
+        let stream = self.catalog.load().stream_by_id(stream);
+        let topic = stream.and_then(|stream| Some((stream, stream.topic_by_id(topic)?)));
+        topic.map_or_else(String::new, |(stream, topic)| {
+            format!("topic {} of stream {}", topic.name, stream.name)
+        })
+    }
+
+    fn delay(&mut self, key: ConnectionKey, session: &mut Session, until: Timestamp) {
+        debug_assert!(
+            session.pace.delay.is_none(),
+            "a request that waits is not tried"
+        );
+        session.pace.delay = Some((self.now, until));
+        self.sessions.delayed.push(key);
+    }
+
+    /// Go on with the connections whose delay is over, in the order in which they began to wait.
+    pub(crate) fn resume_delayed(&mut self) {
+        let now = self.now;
+        for key in core::mem::take(&mut self.sessions.delayed) {
+            let Some(connection) = self.sessions.get_mut(key) else {
+                continue;
+            };
+            let session = &mut connection.session;
+            let Some((since, until)) = session.pace.delay else {
+                continue;
+            };
+            // The client cannot send heartbeats while it waits.
+            session.last_heartbeat = now;
+            if until > now {
+                self.sessions.delayed.push(key);
+                continue;
+            }
+            session.pace.delay = None;
+            self.meter.delayed(now.0.saturating_sub(since.0));
+            self.sessions.touch(key);
+        }
+    }
+}
+
+/// Report that requests wait.
+fn slowed_down(whose: &str, direction: Direction, rate: &Rate) -> Effect {
+    let limit = rate.bytes_per_second();
+    let directed = direction.name();
+    Effect::Warn {
+        message: format!(
+            "the quota of {whose} delays requests: {limit} bytes may be {directed} per second"
+        ),
+    }
+}
+
+impl Sessions {
+    /// Have the delayed connections try again at the next tick, as quotas may have changed.
+    pub(crate) fn review_delays(&mut self) {
+        for index in 0..self.delayed.len() {
+            let key = self.delayed[index];
+            if let Some(connection) = self.get_mut(key)
+                && let Some((since, _)) = connection.session.pace.delay
+            {
+                connection.session.pace.delay = Some((since, since));
+            }
+        }
+    }
+}
