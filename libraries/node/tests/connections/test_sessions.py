@@ -203,3 +203,32 @@ async def test_who_waits_too_long_for_a_session_gets_an_answer(other_end):
             await asyncio.sleep(0)
         other_end.say(1, Status.OK)
         assert (await call).status == Status.OK
+
+
+async def test_who_waits_for_answers_leaves_places_to_others(other_end):
+    """Regression: calls of one user that waited, for a node or for a quota, held every place."""
+    async with Sessions(other_end.connect, open_max=8, wait_seconds_max=60) as sessions, asyncio.timeout(30):
+        stuck = [asyncio.ensure_future(sessions.call(GUEST, PING)) for _ in range(20)]
+        while len(other_end.ends) < 4:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(other_end.ends) == 4
+        call = asyncio.ensure_future(sessions.call(ROOT, PING))
+        while len(other_end.ends) < 5:
+            await asyncio.sleep(0)
+        other_end.say(4, Status.OK)
+        assert (await call).status == Status.OK
+        # Those who have waited go on in order, and those who give up leave no place taken.
+        stuck[4].cancel()
+        other_end.say(0, Status.OK)
+        assert (await stuck[0]).status == Status.OK
+        for task in stuck[1:]:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        call = asyncio.ensure_future(sessions.call(GUEST, PING))
+        count = len(other_end.ends)
+        while len(other_end.ends) == count:
+            await asyncio.sleep(0)
+        other_end.say(count, Status.OK)
+        assert (await call).status == Status.OK

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
 import headrace_core as core
+from headrace_chassis.shares import Shares
 from headrace_node.connections.answers import Answer, Answers
 from headrace_node.connections.caller import CALLER, Caller
 from headrace_proto.commands import Attribute, commands_with
@@ -219,7 +220,7 @@ class Sessions:
         self,
         open_session: OpenSession,
         *,
-        open_max: int = 1024,
+        open_max: int = 2048,
         idle_max: int = 256,
         wait_seconds_max: float = _WAIT_SECONDS_MAX,
     ) -> None:
@@ -227,12 +228,15 @@ class Sessions:
 
         Args:
             open_session: Opens a session.
-            open_max: Maximum number of sessions in use at a time; further callers wait.
+            open_max: Maximum number of sessions in use at a time, of which one user has at most half of what the others
+                leave; further callers wait.
             idle_max: Maximum number of idle sessions; not 0.
-            wait_seconds_max: Maximum time that a caller waits while ``open_max`` sessions are in use.
+            wait_seconds_max: Maximum time that a caller waits for one of them.
         """
         self._open_session = open_session
-        self._in_use = asyncio.Semaphore(open_max)
+        self._places = Shares(open_max)
+        # Callers that wait for a place, by user, in the order in which they came.
+        self._waiting: defaultdict[int, deque[asyncio.Future[None]]] = defaultdict(deque)
         self._idle_max = idle_max
         self._wait_seconds_max = wait_seconds_max
         self._is_closed = False
@@ -264,7 +268,7 @@ class Sessions:
         Raises:
             SessionLost: The node accepts none, or too many are in use for too long.
         """
-        async with self._place():
+        async with self._place(user_id):
             session = self._take_idle(user_id) or await self.open(user_id)
             try:
                 yield session
@@ -283,7 +287,7 @@ class Sessions:
             return await session.call(code, payload, admit=admit)
 
     async def _call_alone(self, user_id: int, caller: Caller, code: int, payload: bytes) -> Response:
-        async with self._place():
+        async with self._place(user_id):
             session = await self._opened(user_id, caller)
             try:
                 return await session.call(code, payload)
@@ -291,18 +295,52 @@ class Sessions:
                 session.close()
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """Count one more session in use."""
-        try:
-            # Commands that wait for an unreachable node may hold all places; the callers behind them get an answer.
-            async with asyncio.timeout(self._wait_seconds_max if self._in_use.locked() else None):
-                await self._in_use.acquire()
-        except TimeoutError:
-            raise SessionLost("too many requests are in progress", is_in_doubt=False) from None
+    async def _place(self, user_id: int) -> AsyncIterator[None]:
+        """Count one more session in use by a user."""
+        # Commands that wait for an unreachable node or for a quota may hold all places of their users; the callers
+        # behind them get an answer.
+        if user_id in self._waiting or not self._places.take(user_id):
+            await self._wait_for_place(user_id)
         try:
             yield
         finally:
-            self._in_use.release()
+            self._places.give_back(user_id)
+            self._pass_places_on()
+
+    async def _wait_for_place(self, user_id: int) -> None:
+        place = asyncio.get_running_loop().create_future()
+        self._waiting[user_id].append(place)
+        try:
+            async with asyncio.timeout(self._wait_seconds_max):
+                await place
+        except BaseException as error:
+            if place.done() and not place.cancelled():
+                # It came at the same moment.
+                self._places.give_back(user_id)
+            self._forget(user_id, place)
+            self._pass_places_on()
+            if isinstance(error, TimeoutError):
+                raise SessionLost("too many requests are in progress", is_in_doubt=False) from None
+            raise
+
+    def _pass_places_on(self) -> None:
+        """Give places to the users who wait for them, to each as many as it may have."""
+        for user_id, waiting in list(self._waiting.items()):
+            while waiting and self._places.take(user_id):
+                place = waiting.popleft()
+                if place.done():
+                    self._places.give_back(user_id)
+                else:
+                    place.set_result(None)
+            if not waiting:
+                del self._waiting[user_id]
+
+    def _forget(self, user_id: int, place: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(user_id)
+        if waiting is not None and place in waiting:
+            waiting.remove(place)
+            if not waiting:
+                del self._waiting[user_id]
 
     async def open(self, user_id: int) -> Session:
         """Open a dedicated session for a long-lived caller: a member of a consumer group, a reader that waits.
