@@ -64,6 +64,8 @@ def test_over_tcp(shared_server: ServerProcess) -> None:
         assert time.monotonic() - began < 1
     line = "127.0.0.1 was not let in: its client speaks the protocol of Iggy 0.9 or later"
     eventually(line, lambda: line in shared_server.log_tail(2000))
+    (logged,) = (logged for logged in shared_server.log_tail(2000).splitlines() if line in logged)
+    assert '"level": "warning"' in logged, "the server itself is well"
 
 
 def test_over_a_websocket(shared_server: ServerProcess) -> None:

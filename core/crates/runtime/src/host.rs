@@ -274,8 +274,7 @@ impl Host {
                 } => self.remove_directory(namespace, incarnation),
                 Effect::Mail { to, mail } => self.send_mail(to, mail),
                 Effect::Connect { link, address } => self.connect(link, address),
-                Effect::Report { message } => self.events.push(Level::Error, message),
-                Effect::Warn { message } => self.events.push(Level::Warning, message),
+                Effect::Report { level, message } => self.events.push(level, message),
                 Effect::Control { origin, request } => self.bridge.push(Some(origin), request),
                 Effect::Notice { request } => self.bridge.push(None, request),
             }

@@ -5,7 +5,7 @@ use std::{fmt, num::NonZeroU32, sync::Arc};
 use headrace_buffer::{Buffer, Slice};
 use headrace_link::{EndWait, Membership, Refusal, WatchedState, WhenReady};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
-use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_model::{Level, Namespace, ShardId, Timestamp};
 use headrace_partition::{Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
@@ -227,14 +227,11 @@ pub enum Effect {
         /// Message to deliver.
         mail: Mail,
     },
-    /// Report damage of stored data to the operator.
+    /// Report something to the operator, through the log.
     Report {
-        /// Kind of damage and its location.
-        message: String,
-    },
-    /// Report a condition that is handled to the operator.
-    Warn {
-        /// Condition and its handling.
+        /// Severity: an error says that an operator has to act.
+        level: Level,
+        /// Description, with the partition, node or address that it is about.
         message: String,
     },
     /// Send a request to the control plane; answered by [`Input::ControlReply`].

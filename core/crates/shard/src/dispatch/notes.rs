@@ -1,6 +1,6 @@
 //! Notifications to the control plane for its audit trail, besides the requests to it.
 
-use headrace_model::{Namespace, Timestamp};
+use headrace_model::{Level, Namespace, Timestamp};
 use headrace_proto::control::v1::{CertificateLogin, Noted, request::Operation};
 use headrace_wire::{CommandCode, Status, newer};
 
@@ -64,6 +64,7 @@ impl Shard {
         }
         known.insert(address);
         effects.push(Effect::Report {
+            level: Level::Warning,
             message: format!("{address} was not let in: {}", newer::EXPLANATION),
         });
     }

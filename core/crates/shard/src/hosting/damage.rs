@@ -3,7 +3,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use headrace_log::ReadError;
-use headrace_model::{Namespace, Offset};
+use headrace_model::{Level, Namespace, Offset};
 use headrace_partition::PartitionError;
 
 use crate::api::Effect;
@@ -32,6 +32,7 @@ impl DamageReports {
         }
         if self.reported.insert(place) {
             effects.push(Effect::Report {
+                level: Level::Error,
                 message: error.to_string(),
             });
         }
@@ -69,7 +70,7 @@ mod tests {
         let reported: Vec<&str> = effects
             .iter()
             .map(|effect| match effect {
-                Effect::Report { message } => message.as_str(),
+                Effect::Report { message, .. } => message.as_str(),
                 other => panic!("{other:?}"),
             })
             .collect();

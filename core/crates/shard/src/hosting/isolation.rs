@@ -12,7 +12,7 @@ use std::{
 };
 
 use headrace_log::Failure;
-use headrace_model::{Namespace, PartitionStatistics};
+use headrace_model::{Level, Namespace, PartitionStatistics};
 use headrace_partition::{Outbox, Partition, PartitionError};
 
 use super::{HostingState, Partitions, lives::remove_directory, steps::Steps};
@@ -130,6 +130,7 @@ impl Partitions {
             };
             let error = PartitionError::Failed(Arc::clone(failure));
             effects.push(Effect::Report {
+                level: Level::Error,
                 message: error.to_string(),
             });
             hosted.agreed_version = None;

@@ -1,7 +1,7 @@
 //! Delivery of partitions' storage requests and answers.
 
 use headrace_link::Refusal;
-use headrace_model::Namespace;
+use headrace_model::{Level, Namespace};
 use headrace_partition::PartitionError;
 
 use super::{HostingState, Partitions, RequestPurpose};
@@ -69,6 +69,7 @@ impl Partitions {
         self.steps.outbox.published = published;
         for notice in self.steps.outbox.notices.drain(..) {
             effects.push(Effect::Report {
+                level: Level::Error,
                 message: format!("partition {namespace}: {notice}"),
             });
         }

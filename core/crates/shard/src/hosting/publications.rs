@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use headrace_catalog::{Catalog, Stages};
-use headrace_model::{Namespace, StageId, Timestamp};
+use headrace_model::{Level, Namespace, StageId, Timestamp};
 use headrace_partition::Published;
 use headrace_proto::{
     control::v1::{self as control, request::Operation},
@@ -169,6 +169,7 @@ impl Partitions {
         self.meter.published(messages_count, stages_missing);
         if stages_missing > 0 {
             effects.push(Effect::Report {
+                level: Level::Error,
                 message: format!(
                     "partition {namespace}: messages of a committed transaction are lost: {stages_missing} stages of \
                      publication {number} are not there"

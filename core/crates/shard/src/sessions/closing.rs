@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use headrace_model::{ClientId, ShardId, Timestamp};
+use headrace_model::{ClientId, Level, ShardId, Timestamp};
 use headrace_proto::control::v1::{self as control, request::Operation};
 
 use crate::{
@@ -266,6 +266,7 @@ impl Shard {
             self.close(key, effects);
         }
         effects.push(Effect::Report {
+            level: Level::Warning,
             message: format!(
                 "{count} connections were closed: their clients left answers of {bytes} bytes unread while others \
                  waited for memory"

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use headrace_catalog::{Catalog, Rate, Rates};
-use headrace_model::{StreamId, Timestamp, TopicId, UserId};
+use headrace_model::{Level, StreamId, Timestamp, TopicId, UserId};
 use headrace_wire::CommandCode;
 
 use super::{
@@ -203,7 +203,8 @@ impl Shard {
 fn slowed_down(whose: &str, direction: Direction, rate: &Rate) -> Effect {
     let limit = rate.bytes_per_second();
     let directed = direction.name();
-    Effect::Warn {
+    Effect::Report {
+        level: Level::Warning,
         message: format!(
             "the quota of {whose} delays requests: {limit} bytes may be {directed} per second"
         ),

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use headrace_model::Level;
+
 use super::{LinkEvent, Links, Moment, Peer, calls::Place};
 use crate::api::{ConnectionKey, Effect};
 
@@ -32,7 +34,10 @@ impl Links {
         if !self.is_stopping && !core::mem::replace(&mut link.is_reported, true) {
             let address = &link.address;
             let message = format!("node {} at {address} is not reached: {reason}", peer.node);
-            effects.push(Effect::Report { message });
+            effects.push(Effect::Report {
+                level: Level::Error,
+                message,
+            });
         }
         self.stop_gathering_without(peer, moment.now);
     }

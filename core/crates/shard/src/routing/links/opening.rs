@@ -1,7 +1,7 @@
 //! Opening of links: on demand, and again after growing pauses.
 
 use headrace_catalog::Node;
-use headrace_model::Timestamp;
+use headrace_model::{Level, Timestamp};
 use headrace_ticket::{LIFETIME_SECONDS, Scope, Ticket};
 use headrace_wire::{Command, command::OpenLink};
 
@@ -131,7 +131,10 @@ impl Links {
         link.failures = 0;
         if core::mem::take(&mut link.is_reported) {
             let message = format!("node {} at {} is reached again", peer.node, link.address);
-            effects.push(Effect::Report { message });
+            effects.push(Effect::Report {
+                level: Level::Info,
+                message,
+            });
         }
         self.arm_watches(moment, effects);
         self.request_statistics(moment, effects);

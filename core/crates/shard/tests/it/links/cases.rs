@@ -91,6 +91,16 @@ fn what_waits_for_a_node_goes_in_its_order() {
         "and that it is over: {:?}",
         world.reports
     );
+    assert!(
+        world.reports[0].starts_with("error: "),
+        "{:?}",
+        world.reports
+    );
+    assert!(
+        world.reports[1].starts_with("info: "),
+        "{:?}",
+        world.reports
+    );
 }
 
 #[test]

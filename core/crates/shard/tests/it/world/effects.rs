@@ -123,7 +123,9 @@ impl World {
                         .push_back((process, link, address.to_string()));
                 }
                 Effect::Notice { request } => self.notices.push(request),
-                Effect::Report { message } | Effect::Warn { message } => self.reports.push(message),
+                Effect::Report { level, message } => {
+                    self.reports.push(format!("{}: {message}", level.name()));
+                }
                 Effect::Control { origin, request } => {
                     self.ask_control_plane((process, shard), origin, request);
                 }

@@ -109,7 +109,7 @@ pub struct World {
     pub asked: VecDeque<(usize, usize, Origin, control_plane::Request)>,
     /// Credential of new sessions.
     pub credential: control_plane::Credential,
-    /// Reports to the operator.
+    /// Reports to the operator, each behind its level.
     pub reports: Vec<String>,
 }
 
