@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -137,3 +139,64 @@ def test_waits(start_server: StartServer, show: list[str]) -> None:
             hostile = stack.enter_context(RawConnection.as_user(server.address, HOSTILE[0], "password"))
             hostile.send_frame(Code.WAIT_MESSAGES, never + struct.pack("<IQ", 1, 60_000_000))
         check_other()
+
+
+MANY = 400
+"""Number of calls that a user keeps going: below half of `grpc.max_calls`."""
+MEDIAN_SECONDS_MAX = 0.08
+"""Maximum of the median wait beside these calls: it was twice that, and is a twentieth."""
+CALLING = """
+import asyncio, sys
+from grpc import aio
+from headrace_proto.gateway import v1
+from headrace_proto.gateway.v1 import messages_pb2_grpc
+
+async def main(address, token, count):
+    start = v1.Start(first=v1.Start.First())
+    stream, topic = v1.Identifier(name="data"), v1.Identifier(name="small")
+    request = v1.PollRequest(stream=stream, topic=topic, partition_id=0, start=start, count=1)
+    async with aio.insecure_channel(address) as channel:
+        poll = messages_pb2_grpc.MessagesStub(channel).Poll
+
+        async def again():
+            while True:
+                await poll(request, metadata=(("authorization", "Bearer " + token),))
+
+        calls = [asyncio.create_task(again()) for _ in range(int(count))]
+        await poll(request, metadata=(("authorization", "Bearer " + token),))
+        print("ready", flush=True)
+        await asyncio.gather(*calls)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+"""A client that keeps a number of polls going, in a process of its own."""
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_calls_of_one_user_let_those_of_another_pass(start_server: StartServer, show: list[str]) -> None:
+    """Regression: 400 calls of one user at a time delayed each call of another one by 170 ms, because the library
+    passed all of them on in the order of their arrival.
+    """
+    server = start_server()
+    start = v1.Start(first=v1.Start.First())
+    poll = v1.PollRequest(**OWN, partition_id=0, start=start, count=1)
+    with victim_of(server), caller_of(server, "victim") as caller:
+        with RawConnection.as_user(server.address, HOSTILE[0], "password") as connection:
+            token = access_token(connection, "calling")
+        arguments = [sys.executable, "-c", CALLING, server.grpc_address, token, str(MANY)]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE) as client:
+            try:
+                assert client.stdout is not None
+                assert client.stdout.readline() == b"ready\n"
+                seconds = []
+                for _ in range(60):
+                    began = time.perf_counter()
+                    caller.messages.Poll(poll, timeout=20)
+                    seconds.append(time.perf_counter() - began)
+                assert client.poll() is None, "the client has ended"
+            finally:
+                client.kill()
+        median = sorted(seconds)[len(seconds) // 2]
+        show.append(f"beside {MANY} calls: p50 {median * 1000:.1f} ms")
+        assert median < MEDIAN_SECONDS_MAX, show[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Final
+from urllib.parse import unquote
 
 _IPV6_PREFIX: Final = 64
 
@@ -30,3 +31,10 @@ def place_of(address: str) -> str:
     if parsed.is_loopback:
         return str(parsed)
     return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
+
+
+def address_of(peer: str) -> tuple[str, int]:
+    """Return address and port of a peer in gRPC notation; port 0 if there is none."""
+    _, _, address = peer.partition(":")
+    host, _, port = unquote(address).rpartition(":")
+    return host.strip("[]"), int(port) if port.isdecimal() else 0

@@ -7,7 +7,7 @@ import pytest
 
 import headrace_core as core
 from headrace_chassis.grpc.status import Refused
-from headrace_gateway.grpc.calls import address_of
+from headrace_chassis.places import address_of
 from headrace_gateway.grpc.delivery.batches import BATCH_BYTES, Pace
 from headrace_gateway.grpc.delivery.consumer import Allowance, Conversation
 from headrace_gateway.grpc.delivery.membership import Member

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from headrace_gateway.access.starts import STARTS_MAX, Starts
+from headrace_chassis.starts import STARTS_MAX, Starts
 
 
 async def test_few_requests_of_one_user_start_before_those_of_another() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 import grpc
 from grpc import aio
 
+from headrace_chassis.grpc.server import starts_of_calls
 from headrace_chassis.grpc.status import Refused, code_of, end_call, status_metadata
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls, UnauthenticatedInterceptor
 from headrace_proto.cluster_token import HEADER, authorization, is_one_of
@@ -33,7 +34,7 @@ class SharedSecretInterceptor(aio.ServerInterceptor):
 
         # Refuse as a stream handler, so that no request is received.
         self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(refuse)
-        self._checks = UnauthenticatedInterceptor(UnauthenticatedCalls(), (_HEALTH,), _refuse)
+        self._checks = UnauthenticatedInterceptor(UnauthenticatedCalls(), (_HEALTH,), _refuse, starts_of_calls())
 
     async def intercept_service(
         self,

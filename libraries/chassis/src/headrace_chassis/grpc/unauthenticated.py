@@ -19,6 +19,8 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from headrace_chassis.grpc.status import Refused
+from headrace_chassis.places import address_of, place_of
+from headrace_chassis.starts import Starts
 from headrace_proto.errors import Status
 
 PLACES: Final = 32
@@ -120,8 +122,11 @@ class UnauthenticatedInterceptor(aio.ServerInterceptor):
     treat an unimplemented watch as healthy.
     """
 
-    def __init__(self, unauthenticated: UnauthenticatedCalls, services: tuple[str, ...], refuse: Refuse) -> None:
+    def __init__(
+        self, unauthenticated: UnauthenticatedCalls, services: tuple[str, ...], refuse: Refuse, starts: Starts
+    ) -> None:
         """Limit the calls of `services` to the places in `unauthenticated`; `refuse` ends a refused call."""
+        self._starts = starts
         self._unauthenticated = unauthenticated
         self._prefixes = tuple(f"/{service}/" for service in services)
         self._refuse = refuse
@@ -150,6 +155,7 @@ class UnauthenticatedInterceptor(aio.ServerInterceptor):
 
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
+                await self._starts.take(place_of(address_of(context.peer())[0]))
                 requests = understood(encoded)
                 answer = behaviour(requests if handler.request_streaming else await anext(requests), context)
                 if inspect.isasyncgen(answer):

@@ -9,7 +9,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf import message_factory
@@ -18,9 +17,12 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from headrace_chassis.grpc.memory import Held
+from headrace_chassis.grpc.server import starts_of_calls
 from headrace_chassis.grpc.status import Refused
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls
+from headrace_chassis.places import address_of, place_of
 from headrace_chassis.shares import Shares
+from headrace_chassis.starts import Starts
 from headrace_gateway.access.proxies import HEADER, Proxies
 from headrace_gateway.access.tokens import Bearer
 from headrace_gateway.grpc.authentication import Bearers, Identity
@@ -125,6 +127,10 @@ class Calls:
         self._unauthenticated = unauthenticated
         self._proxies = proxies
         self._places = Shares(count_max)
+        self.starts = starts_of_calls()
+        """Turns in which calls start."""
+        # Requests and responses of streams, which the library has accepted already.
+        self._steps = Starts()
 
     def handler_of(
         self, service: ServiceDescriptor, methods: object, public: Collection[str] = ()
@@ -155,10 +161,11 @@ class Calls:
                 caller = await self._caller(context, source)
                 user_id = caller.user_id
                 async with caller.held, self._counted(user_id):
+                    await self.starts.take(user_id)
                     if method.client_streaming:
                         requests = self._each(request, encoded, caller)
                         async with _looked_after(caller), aclosing(requests):
-                            await _write_all(implementation(requests, caller), context)
+                            await self._write_all(implementation(requests, caller), caller, context)
                         return
                     await caller.held.grow(self._request_bytes_max, timeout_seconds=_TIMEOUT_SECONDS)
                     one = await _next(encoded, _REQUEST_SECONDS)
@@ -170,11 +177,13 @@ class Calls:
                     if method.server_streaming:
                         caller.held.shrink(0)
                         async with _looked_after(caller):
-                            await _write_all(implementation(understood, caller), context)
+                            await self._write_all(implementation(understood, caller), caller, context)
                     else:
                         response = await implementation(understood, caller)
                         await _write_in_time(response, context)
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
+                if user_id is None:
+                    await self.starts.take(place_of(source))
                 await self._record_refusal(method, error, user_id)
                 await refuse(context, error)
 
@@ -198,6 +207,7 @@ class Calls:
             source, peer = self._place_of(context)
             CALLER.set(peer)
             try:
+                await self.starts.take(place_of(source))
                 understood = await _decoded(request, await anext(self._unauthenticated.requests(encoded)))
                 response = await implementation(understood, source)
                 await self._unauthenticated.write(response.SerializeToString(), context)
@@ -226,9 +236,18 @@ class Calls:
                 if one is None:
                     return
                 held.shrink(len(one))
+                await self._steps.take(caller.user_id)
                 # A stream may outlast its token.
                 caller.verify()
                 yield await _decoded(request, one)
+
+    async def _write_all(self, responses: AsyncGenerator[Message, None], caller: Caller, context: _Context) -> None:
+        # Close explicitly instead of waiting for the garbage collector: this ends sessions.
+        async with aclosing(responses):
+            async for response in responses:
+                await self._steps.take(caller.user_id)
+                # Returns as soon as the flow control of the connection permits.
+                await context.write(response.SerializeToString())
 
     async def _caller(self, context: _Context, source: str) -> Caller:
         metadata: _Metadata = context.invocation_metadata() or ()
@@ -289,21 +308,6 @@ def names_of(peer: Mapping[str, Iterable[bytes]]) -> tuple[str, ...]:
     """Return the names in a client certificate: common name, hosts, mailboxes."""
     names = (name for kind in ("x509_common_name", "peer_dns", "peer_email") for name in peer.get(kind, ()))
     return tuple(name.decode(errors="replace") for name in names)
-
-
-def address_of(peer: str) -> tuple[str, int]:
-    """Return address and port of a peer in gRPC notation; port 0 if there is none."""
-    _, _, address = peer.partition(":")
-    host, _, port = unquote(address).rpartition(":")
-    return host.strip("[]"), int(port) if port.isdecimal() else 0
-
-
-async def _write_all(responses: AsyncGenerator[Message, None], context: _Context) -> None:
-    # Close explicitly instead of waiting for the garbage collector: this ends sessions.
-    async with aclosing(responses):
-        async for response in responses:
-            # Returns as soon as the flow control of the connection permits.
-            await context.write(response.SerializeToString())
 
 
 async def _write_in_time(response: Message, context: _Context) -> None:

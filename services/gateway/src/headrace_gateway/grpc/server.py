@@ -124,7 +124,8 @@ async def serving(
         )
     }
     names = list(handlers)
-    interceptors = (UnauthenticatedInterceptor(unauthenticated, grpc.PUBLIC_SERVICES, refuse), ObservedCalls(tracing))
+    library = UnauthenticatedInterceptor(unauthenticated, grpc.PUBLIC_SERVICES, refuse, calls.starts)
+    interceptors = (library, ObservedCalls(tracing))
     # Calls are limited after authentication; until then the library limits them with this allowance on top.
     count_max = config.max_calls + _UNKNOWN_CALLS
     async with grpc.serving(

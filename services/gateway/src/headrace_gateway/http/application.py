@@ -17,9 +17,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 import headrace_core as core
 from headrace_chassis.correlation import REQUEST_ID, request_id_of
 from headrace_chassis.places import place_of
+from headrace_chassis.starts import Starts
 from headrace_core import CodecError
 from headrace_gateway.access.proxies import HEADER
-from headrace_gateway.access.starts import Starts
 from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
 from headrace_gateway.http.admission.cors import Cors
 from headrace_gateway.http.admission.hosts import Hosts

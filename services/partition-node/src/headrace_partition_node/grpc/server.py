@@ -64,13 +64,13 @@ async def serving(
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
     )
     # Calls without a ticket, and health checks, are answered at once: they take no slot of the call limit.
-    interceptors = (UnauthenticatedInterceptor(UnauthenticatedCalls(), grpc.PUBLIC_SERVICES, refuse),)
+    library = UnauthenticatedInterceptor(UnauthenticatedCalls(), grpc.PUBLIC_SERVICES, refuse, service.starts)
     async with grpc.serving(
         address,
         lambda server: server.add_generic_rpc_handlers((service.handlers(),)),
         names=(SERVICE.full_name,),
         certificates=certificates,
-        interceptors=interceptors,
+        interceptors=(library,),
         options=options,
         calls_max=_CALLS_BESIDE * limits.calls_max,
     ) as served:

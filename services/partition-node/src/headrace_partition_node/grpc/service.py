@@ -12,8 +12,11 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from headrace_chassis.grpc.server import starts_of_calls
 from headrace_chassis.grpc.status import Refused
+from headrace_chassis.places import address_of, place_of
 from headrace_chassis.shares import Shares
+from headrace_chassis.starts import Starts
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.fetching import Fetching
@@ -100,6 +103,10 @@ class PartitionService:
         self._appending = appending
         self._staging = staging
         self._calls = calls
+        self.starts = starts_of_calls()
+        """Turns in which calls start."""
+        # Responses of streams, whose calls have started.
+        self._steps = Starts()
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return the handlers for a gRPC server."""
@@ -213,13 +220,17 @@ class PartitionService:
         await node.drain(is_draining=request.is_draining)
         return DrainResponse()
 
-    def _begun(self, context: _Context) -> int | None:
+    async def _begun(self, context: _Context) -> int | None:
         """Count a new call; return its user.
 
         Raises:
             Refused: It has no valid ticket, or the user has all the places that he may have.
         """
-        user = user_of(self._tickets.shown(context))
+        try:
+            user = user_of(self._tickets.shown(context))
+        except Refused:
+            await self.starts.take(place_of(address_of(context.peer())[0]))
+            raise
         if not self._calls.take(user):
             raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
         return user
@@ -231,10 +242,11 @@ class PartitionService:
         context: _Context,
     ) -> _Response:
         try:
-            user = self._begun(context)
+            user = await self._begun(context)
         except Refused as error:
             await refuse(context, error)
         try:
+            await self.starts.take(user)
             return await answer(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
             await refuse(context, error)
@@ -248,12 +260,14 @@ class PartitionService:
         context: _Context,
     ) -> AsyncGenerator[_Response, None]:
         try:
-            user = self._begun(context)
+            user = await self._begun(context)
         except Refused as error:
             await refuse(context, error)
         responses = answers(requests, context)
         try:
+            await self.starts.take(user)
             async for response in responses:
+                await self._steps.take(user)
                 yield response
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
             await refuse(context, error)

@@ -327,7 +327,7 @@ fn a_delay_is_reported_once_a_minute() {
     let links = clients(&mut world, LIMITED, Load::Send, 4);
     run(&mut world, &links, Load::Send, 50);
     let words = "the quota of user u5 delays requests: 1048576 bytes may be sent per second";
-    assert_eq!(world.reports, [words]);
+    assert_eq!(world.reports, [format!("warning: {words}")]);
     run(&mut world, &links, Load::Send, 20);
     assert_eq!(world.reports.len(), 2);
 }
