@@ -448,7 +448,7 @@ async def test_a_replaced_table_is_an_error(table, source, monkeypatch, change, 
 )
 @pytest.mark.parametrize("way", ["replication", "functions"])
 async def test_a_message_of_another_table_is_an_error(table, source, way, change):
-    """At once, although it is only for a moment: a table that all changes are published of, and one that is renamed."""
+    """Even if the name is another's only for a moment: a table that all changes are published of, and one that is renamed."""
     table.execute("CREATE TABLE x (id int PRIMARY KEY)")
     table.execute("CREATE PUBLICATION p FOR ALL TABLES")
     one = await source(**WAYS[way], publication="p")
@@ -469,7 +469,7 @@ async def test_tables_without_a_log_are_refused(table, source):
 
 
 async def test_a_state_of_an_earlier_release_is_read(table, source):
-    """It has no identifiers of tables, and no position of the slot behind a snapshot."""
+    """Such a state has no identifiers of tables, and no position of the slot behind a snapshot."""
     await (await source()).close()
     one = await source(encode_state(1, {"lsn": "0/0", "snapshot": "done"}))
     table.execute("INSERT INTO a (id) VALUES (1)")

@@ -45,7 +45,7 @@ class TopicDocument(TypedDict):
     message_expiry_micros: int | None
     """None: never, or the default of the server."""
     message_expiry: str
-    """As `--message-expiry` takes it: `never`, `default` or a duration."""
+    """`never`, `default` or a duration, in the form of `--message-expiry`."""
     max_size_bytes: int | None
     """None: unlimited, or the default of the server."""
     max_size: str

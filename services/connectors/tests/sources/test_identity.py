@@ -70,7 +70,7 @@ async def test_a_publication_for_insertions_has_tables_without_a_key(database, s
 
 
 async def test_a_publication_that_hinders_others_already_is_in_the_log(database, source, caplog):
-    """It may have been made by an earlier release, and work for those that only add rows."""
+    """An earlier release may have made it, and it works for tables whose rows are only added."""
     database.execute("CREATE TABLE t (id int)")
     database.execute("CREATE PUBLICATION p FOR TABLE t")
     await source(publication="p")
@@ -80,7 +80,7 @@ async def test_a_publication_that_hinders_others_already_is_in_the_log(database,
 
 
 async def test_a_table_without_a_key_is_not_to_be_added(database, source):
-    """What to do begins with the key: adding it as it is would hinder the application."""
+    """The advice begins with the key: adding it as it is would hinder the application."""
     database.execute("CREATE TABLE t (id int)")
     database.execute("CREATE TABLE u (id int PRIMARY KEY)")
     database.execute("CREATE PUBLICATION p FOR TABLE u")

@@ -10,7 +10,6 @@ mod memory;
 mod messages;
 mod nodes;
 mod plans;
-mod quotas;
 mod retention;
 mod served;
 mod sessions;

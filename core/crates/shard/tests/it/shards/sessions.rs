@@ -1,6 +1,7 @@
 //! Sessions: logins, their end, shutdown.
 
 mod endings;
+mod quotas;
 mod turns;
 mod unauthenticated;
 

@@ -7,7 +7,7 @@ use headrace_wire::{
     command::{StageMessages, WaitMessages},
 };
 
-use super::waits::wait;
+use crate::shards::waits::wait;
 use crate::world::{Setup, World, batch, poll_first, to_partition, user};
 
 /// A user with a quota, and one without.
