@@ -8,7 +8,8 @@ import contextlib
 import aiohttp
 import pytest
 
-from headrace_connectors.contract import ConnectorError, Opaque
+from headrace_connectors.codecs.plain import JsonCodec
+from headrace_connectors.contract import ConnectorError, Opaque, Settings
 from headrace_connectors.sources.webhook import Webhook, WebhookSettings
 from headrace_settings import Address
 
@@ -33,6 +34,17 @@ def post(session, body, **headers):
     return asyncio.create_task(
         answer(session.post("/", data=body, headers={"Content-Type": "application/json", **headers}))
     )
+
+
+async def test_numbers_are_as_they_were_written():
+    """Regression: 12345678901234567.89 became 1.2345678901234568e16."""
+    body = b'{"a":12345678901234567.89,"b":[1.50,1e400,123456789012345678901234567890]}'
+    async with webhook() as (source, session):
+        call = post(session, body)
+        (record,) = (await source.poll()).records
+        assert JsonCodec(Settings()).encode(record.payload) == body
+        await source.commit()
+        await call
 
 
 async def test_callers_are_answered_when_their_records_are_stored():
@@ -267,19 +279,6 @@ async def test_a_request_has_a_maximum_of_records(body, media_type):
         assert (status, document["detail"]) == (413, "a request has at most 10000 records: send several")
         assert not source._waiting
     assert longest[0] < 0.5
-
-
-async def test_numbers_at_the_ends_of_what_a_double_can_have_take_no_longer_than_others():
-    """Regression: 170,000 of them in one record took the event loop for two seconds, in any thread."""
-    body = b'{"a": [' + b",".join([b"1e308"] * 170_000) + b"]}"
-    async with webhook() as (source, session):
-        async with longest_pause() as longest:
-            call = post(session, body)
-            [record] = (await source.poll()).records
-        assert set(record.payload["a"]) == {1e308}
-        assert longest[0] < 0.7
-        await source.commit()
-        assert (await call)[0] == 200
 
 
 async def test_a_batch_has_a_maximum_of_records():

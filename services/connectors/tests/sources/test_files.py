@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace_connectors.contract import Polling, StateVersionMismatch, encode_state
+from headrace_connectors.codecs.plain import JsonCodec
+from headrace_connectors.contract import Polling, Settings, StateVersionMismatch, encode_state
 from headrace_connectors.sources.files.settings import FilesSettings
 from headrace_connectors.sources.files.source import FilesSource
 from headrace_settings import SettingsError
@@ -459,6 +460,31 @@ async def test_csv(reading, tmp_path):
     assert problems[:2] == ["line 6: price = 'x' is no float", "line 7: it has 2 values, and there are 4 columns"]
     assert problems[2].startswith("line 8: ")
     assert [record.headers["line"] for record in records] == [2, 4, 6, 7, 8, 9]
+
+
+async def test_numbers_of_csv_are_as_they_were_written(reading, tmp_path):
+    """Regression: what JSON has no number for was null, and digits were cut."""
+    cells = ("inf", "-Infinity", "nan", "1e400", "0.12345678901234567890", "1.50", "100", "7", " 2.5")
+    (tmp_path / "a.csv").write_text("f\n" + "\n".join(cells) + "\n")
+    records = await reading(tmp_path / "a.csv", format="csv", csv={"types": {"f": "float"}}).all()
+    codec = JsonCodec(Settings())
+    assert [codec.encode(record.payload).decode() for record in records] == [
+        f'{{"f":{cell}}}'
+        for cell in (
+            '"inf"', '"-Infinity"', '"nan"', "1e400", "0.12345678901234567890", "1.50", "100.0", "7.0", "2.5",
+        )
+    ]  # fmt: skip
+    (tmp_path / "b.csv").write_text("n\n7\n-123456789012345678901\n1_000\n٣\n")
+    records = await reading(tmp_path / "b.csv", format="csv", csv={"types": {"n": "int"}}).all()
+    assert [record.payload for record in records if record.problem is None] == [{"n": 7}, {"n": -123456789012345678901}]
+    assert len(records) == 4
+
+
+async def test_numbers_of_json_lines_are_as_they_were_written(reading, tmp_path):
+    lines = ['{"a":0.12345678901234567890,"b":[1.50,1e400,1E5]}', "12345678901234567.89"]
+    (tmp_path / "a.json").write_text("\n".join(lines) + "\n")
+    records = await reading(tmp_path / "a.json", format="json_lines").all()
+    assert [JsonCodec(Settings()).encode(record.payload).decode() for record in records] == lines
 
 
 async def test_csv_without_names_and_with_other_characters(reading, tmp_path):

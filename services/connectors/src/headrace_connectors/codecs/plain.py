@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-import msgspec
-
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
 from headrace_connectors.contract.codec import DECODED_BYTES_MAX, too_large
 from headrace_connectors.json_errors import NO_FORM_IN_JSON, NOT_JSON
-from headrace_connectors.json_values import json_decoder
+from headrace_connectors.json_values import JsonEncoder, json_value
 
 _SMALL_BYTES: Final = 1024
 """Payloads up to this size are not looked through: 128 times as much is the most that they can become."""
 _OBJECT_BYTES: Final = 256
 _VALUE_BYTES: Final = 64
+_NUMBER_BYTES: Final = 64
+"""More than that for a number with its text."""
 
 
 class JsonCodec(Codec):
-    """JSON in UTF-8. Times are in RFC 3339, decimals are text, and bytes are in base64."""
+    """JSON in UTF-8. Numbers are as they were written, times in RFC 3339, decimals text, and bytes in base64."""
 
     is_bounded: ClassVar[bool] = True
 
     def __init__(self, settings: Settings) -> None:
         """Take no settings."""
         del settings
-        self._encoder = msgspec.json.Encoder(decimal_format="string")
-        self._decoder = json_decoder()
+        self._encoder = JsonEncoder()
 
     def encode(self, payload: Any) -> bytes:
         """Return the value as JSON; bytes are JSON already."""
@@ -47,7 +46,7 @@ class JsonCodec(Codec):
         if size > bytes_max:
             raise too_large(size, bytes_max)
         try:
-            return self._decoder.decode(encoded), size
+            return json_value(encoded), size
         except NOT_JSON as error:
             raise InvalidRecord(f"the payload is not JSON: {error}") from error
 
@@ -57,7 +56,9 @@ def _size(encoded: bytes) -> int:
         return 16 * len(encoded)
     objects, lists, values = encoded.count(b"{"), encoded.count(b"["), encoded.count(b",") + encoded.count(b":")
     characters = len(encoded) if encoded.isascii() else 4 * len(encoded)
-    return characters + _OBJECT_BYTES * objects + _VALUE_BYTES * (lists + values)
+    # One without a point and an exponent is a whole number, of which there is no text.
+    numbers = min(values + lists, sum(map(encoded.count, (b".", b"e", b"E"))))
+    return characters + _OBJECT_BYTES * objects + _VALUE_BYTES * (lists + values) + _NUMBER_BYTES * numbers
 
 
 class TextCodec(Codec):

@@ -15,6 +15,7 @@ from pydantic import model_validator
 from headrace_connectors.contract import Codec, InvalidRecord, Settings
 from headrace_connectors.contract.codec import DECODED_BYTES_MAX, too_large
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
+from headrace_connectors.json_values import Number
 
 _LARGEST_FACTOR: Final = 160
 """Bytes in memory per encoded byte, at most."""
@@ -98,7 +99,7 @@ class ProtobufCodec(Codec):
             self._parsed(payload)
             return payload
         try:
-            plain = msgspec.to_builtins(payload, builtin_types=_NATIVE)
+            plain = msgspec.to_builtins(payload, builtin_types=_NATIVE, enc_hook=_double)
             return json_format.ParseDict(plain, self._kind()).SerializeToString(deterministic=True)
         except (*NO_FORM_IN_JSON, json_format.Error, EncodeError, AttributeError) as error:
             raise InvalidRecord(f"the payload is no {self._name}: {error}") from error
@@ -151,3 +152,9 @@ def _size(message: Message, bytes_max: int, size: int) -> int:
         if size > bytes_max:
             raise too_large(size, bytes_max)
     return size
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, Number):
+        return float(value)
+    raise TypeError(f"it has a value of type {type(value).__name__}")

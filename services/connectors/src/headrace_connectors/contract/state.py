@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from headrace_connectors.contract.errors import ConnectorError, StateVersionMismatch
 from headrace_connectors.json_errors import NOT_JSON
+from headrace_connectors.json_values import JsonEncoder
 
 State = TypeVar("State")
+_ENCODER: Final = JsonEncoder()
 
 
 class _Envelope(msgspec.Struct):
@@ -24,7 +26,7 @@ def encode_state(version: int, state: Any) -> bytes:
         >>> encode_state(1, {"last_id": 7})
         b'{"version":1,"state":{"last_id":7}}'
     """
-    return msgspec.json.encode(_Envelope(version, msgspec.Raw(msgspec.json.encode(state))))
+    return msgspec.json.encode(_Envelope(version, msgspec.Raw(_ENCODER.encode(state))))
 
 
 def decode_state(encoded: bytes, version: int, kind: type[State]) -> State:

@@ -13,7 +13,15 @@ from headrace_connectors.contract import ConnectorError, Unavailable
 
 Connection = psycopg.AsyncConnection[DictRow]
 
-FORMS: Final = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "3", "bytea_output": "hex"}
+FORMS: Final = {
+    "client_encoding": "UTF8",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "array_nulls": "on",
+    "xmloption": "content",
+}
 """Settings of every session: the text of a value does not depend on those of the database, the role or the address."""
 _SET_FORMS: Final = "; ".join(f"SET {name} = {value}" for name, value in FORMS.items())
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from headrace_connectors.contract import InvalidRecord, Received
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
+from headrace_connectors.json_values import JsonEncoder
 
-_ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
+_ENCODER: Final = JsonEncoder()
 
 
 def json_text(column: str, value: Any) -> str:

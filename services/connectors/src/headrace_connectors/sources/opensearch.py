@@ -26,10 +26,12 @@ from headrace_connectors.contract import (
     stable_id,
 )
 from headrace_connectors.contract.records import HEADER_BYTES_MAX
+from headrace_connectors.json_values import JsonEncoder
 from headrace_connectors.search.server import SearchServer, ServerSettings
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
+_ENCODER: Final = JsonEncoder()
 _RESULTS_MAX: Final = 10_000
 """Documents that servers return at once, unless an index is configured otherwise."""
 _LAG_MAX: Final = 10_000
@@ -212,7 +214,7 @@ class OpenSearchSource(Source):
         index = quote(self._settings.index, safe="*,")
         # An answer without one of the shards would leave documents out for ever.
         path = f"/{index}/_search?allow_partial_search_results=false"
-        answer = await self._server.ask("POST", path, msgspec.json.encode(search))
+        answer = await self._server.ask("POST", path, _ENCODER.encode(search))
         self._check(answer.status, answer.reason)
         hits: dict[str, Any] = answer.part("hits")
         return hits

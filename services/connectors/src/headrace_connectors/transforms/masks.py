@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Self
 
-import msgspec
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import InvalidRecord, Record, Settings, Transform
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
+from headrace_connectors.json_values import JsonEncoder
 from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path
 from headrace_connectors.transforms.payloads import object_of, placed, with_payload
 from headrace_settings import Between, Secret
 
 _KEY_CHARACTERS_MIN: Final = 16
-_ENCODER: Final = msgspec.json.Encoder(decimal_format="string", order="deterministic")
+_ENCODER: Final = JsonEncoder("deterministic")
 
 
 class MaskFieldsSettings(Settings):

@@ -12,6 +12,7 @@ from headrace.aio.client import Client
 from headrace.sdk.errors import HeadraceError, NotFound
 from headrace.sdk.starts import at_offset
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place
+from headrace_connectors.json_values import HugeNumber, Number, written
 from headrace_connectors.pipeline_file.models import TopicName
 from headrace_connectors.pipeline_file.pipeline import SinkSpec
 from headrace_connectors.runtime.sink_batch import Decoding
@@ -19,7 +20,12 @@ from headrace_connectors.runtime.trials.fields import Seen
 from headrace_connectors.runtime.trials.source_trial import Trial, TriedRecord
 from headrace_core import Message
 
-_ENCODER: Final = msgspec.json.Encoder(decimal_format="string", enc_hook=str)
+
+def _shown(value: Any) -> Any:
+    return written(value) if isinstance(value, Number | HugeNumber) else str(value)
+
+
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="string", enc_hook=_shown)
 
 
 async def try_sink(

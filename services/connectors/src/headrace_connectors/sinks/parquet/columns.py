@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-import msgspec
 import pyarrow as pa
 
 from headrace_connectors.contract import InvalidRecord, Received
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
+from headrace_connectors.json_values import JsonEncoder
 from headrace_connectors.routing.paths import MISSING, value_at
 
 ColumnType = Literal["bool", "int64", "float64", "string", "date", "timestamp", "json"]
@@ -43,7 +43,7 @@ class TableShape:
 
     def __init__(self, columns: Mapping[str, ColumnType]) -> None:
         self._columns = {name: (tuple(name.split(".")), kind) for name, kind in columns.items()}
-        self._encoder = msgspec.json.Encoder(decimal_format="string")
+        self._encoder = JsonEncoder()
         fields = [pa.field(name, _TYPES[kind]) for name, kind in columns.items()] or [pa.field("payload", pa.string())]
         self.schema = pa.schema([*_OWN, *fields])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -12,13 +14,16 @@ from typing import Any, Final, NamedTuple
 from headrace_connectors.contract import Record, stable_id
 from headrace_connectors.contract.records import HEADER_BYTES_MAX
 from headrace_connectors.json_errors import NOT_JSON
-from headrace_connectors.json_values import json_value
+from headrace_connectors.json_values import json_value, number
 from headrace_connectors.sources.files.followed import Entry, OpenFile
 from headrace_connectors.sources.files.lines import Line, LineShape
 from headrace_connectors.sources.files.settings import ColumnKind, CsvSettings, FilesSettings
 
 _BOM: Final = "\ufeff"
 _PATHS_MAX: Final = 256
+_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A number in the form of JSON."""
 _BOOLS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -311,7 +316,16 @@ def _converted(text: str, kind: ColumnKind) -> Any:
         return None
     if kind == "bool":
         return _BOOLS[text.lower()]
-    return int(text) if kind == "int" else float(text)
+    if kind == "int":
+        # Python reads digits of other scripts, and underscores between them.
+        if not _INTEGER.fullmatch(text):
+            raise ValueError("no whole number")
+        return int(text)
+    if found := _NUMBER.fullmatch(text):
+        return number(text if found[2] or found[3] else f"{text}.0")
+    value = float(text)
+    # JSON has no infinity and no NaN: they are text, as those of databases are.
+    return value if math.isfinite(value) else text
 
 
 def _record(payload: Any, entry: Entry, number: int, nonce: str, line: Line, problem: str | None) -> Record:

@@ -22,6 +22,7 @@ from headrace_connectors.contract import (
     encode_state,
     stable_id,
 )
+from headrace_connectors.json_values import JsonEncoder
 from headrace_connectors.postgresql.connection import Database
 from headrace_connectors.sources.postgres.changes import Transaction, parse_lsn, print_lsn
 from headrace_connectors.sources.postgres.functions import PeekedChanges
@@ -34,6 +35,7 @@ from headrace_connectors.sources.postgres.streaming import ChangeStream
 
 _STATE_VERSION: Final = 1
 _CHECK_SECONDS: Final = 10.0
+_IDENTITY: Final = JsonEncoder("deterministic")
 
 
 class _Position(NamedTuple):
@@ -320,6 +322,6 @@ class PostgresCdc(Source):
                 "op": "snapshot", "table": rows.table, "row": values, "old": None, "lsn": None, "xid": None,
             }  # fmt: skip
             # The whole row identifies it: the snapshot may be taken again after a crash.
-            identity = msgspec.json.encode(values, order="deterministic")
+            identity = _IDENTITY.encode(values)
             records.append(Record(payload, id=stable_id(self._settings.slot, rows.table, identity), table=rows.table))
         return records

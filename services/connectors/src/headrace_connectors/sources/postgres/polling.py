@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import decimal
 import logging
-import uuid
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self
 
-from psycopg import Column, sql
+from psycopg import sql
 from pydantic import AfterValidator, model_validator
 
 from headrace_connectors.contract import (
@@ -29,7 +26,7 @@ from headrace_connectors.contract import (
 from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.connection import Database, failures
 from headrace_connectors.postgresql.tables import TableName, table_name
-from headrace_connectors.sources.postgres.values import is_last_of_all, plain, register_times
+from headrace_connectors.sources.postgres.values import is_last_of_all, of_oid
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
@@ -40,7 +37,15 @@ _ROW_VERSION: Final = "headrace xmin"
 _log = logging.getLogger(__name__)
 
 Key = list[Any]
-"""Values of the key of a row: as the driver reads them, or as text from a state."""
+"""Values of the key of a row, as text. States of older releases have numbers, too."""
+
+
+class _Rows(NamedTuple):
+    """Rows of a query, as text."""
+
+    types: dict[str, int]
+    """Type of each column."""
+    rows: list[dict[str, str | None]]
 
 
 class PollingSettings(Settings):
@@ -91,7 +96,10 @@ class PollingSettings(Settings):
 
 
 class PostgresPolling(Source):
-    """Reads rows in batches. Deletions and marks follow in `commit`, when the rows are stored."""
+    """Reads rows in batches. Deletions and marks follow in `commit`, when the rows are stored.
+
+    Values have the form of those of `postgres_cdc`.
+    """
 
     settings_type: ClassVar[type[Settings]] = PollingSettings
 
@@ -181,7 +189,7 @@ class PostgresPolling(Source):
         A batch without records follows rows that were deleted or marked: they may come again under the same keys.
         """
         last = self._last if self._flight.last is None else self._flight.last
-        rows = await self._rows(last)
+        types, rows = await self._rows(last)
         if not rows and self._are_rows_named:
             self._polled = []
             return Batch((), encode_state(_STATE_VERSION, []))
@@ -192,8 +200,8 @@ class PostgresPolling(Source):
         keys = [self._key(row) for row in rows]
         named = [key + version for key, version in zip(keys, versions, strict=True)]
         stored = named if self._is_marking else keys[-1:]
-        state = encode_state(_STATE_VERSION, [list(map(_portable, key)) for key in stored])
-        batch = Batch(self._records(rows, keys), state)
+        state = encode_state(_STATE_VERSION, stored)
+        batch = Batch(self._records(types, rows, keys), state)
         if self._is_marking:
             self._polled = named
         else:
@@ -238,22 +246,30 @@ class PostgresPolling(Source):
         await self._database.close()
         await self._lag_database.close()
 
-    async def _rows(self, last: Key | None) -> list[dict[str, Any]]:
+    async def _rows(self, last: Key | None) -> _Rows:
         connection = await self._database.connection()
         with failures("reading rows"):
             async with connection.cursor() as cursor:
-                register_times(cursor.adapters)
                 # A statement that was prepared would fail when the table has got another column.
                 await cursor.execute(self._select(last, limit=self._settings.batch_size), last, prepare=False)
-                rows = await cursor.fetchall()
-                self._check_last(rows, cursor.description or ())
-                return rows
+                columns, result = cursor.description, cursor.pgresult
+                if columns is None or result is None:
+                    raise AssertionError("a query has rows")
+                # Not through the driver, which would make values of Python: the text of the server is the value.
+                names = list(enumerate(one.name for one in columns))
+                rows = [
+                    {name: None if (text := result.get_value(row, at)) is None else text.decode() for at, name in names}
+                    for row in range(result.ntuples)
+                ]
+                found = _Rows({one.name: one.type_code for one in columns}, rows)
+                self._check_last(found)
+                return found
 
-    def _check_last(self, rows: Sequence[dict[str, Any]], columns: Sequence[Column]) -> None:
+    def _check_last(self, found: _Rows) -> None:
         """Refuse a row that would hide all that follow if its cursor were the position."""
         name = self._settings.cursor_column
-        last = rows[-1].get(name) if rows and name is not None else None
-        if any(one.name == name and is_last_of_all(last, one.type_code) for one in columns):
+        last = found.rows[-1].get(name) if found.rows and name is not None else None
+        if last is not None and is_last_of_all(last, found.types[name or ""]):
             raise ConnectorError(
                 f"a row of {self._settings.table} has {last} in {name}, and no row comes after it: correct the row, or "
                 "leave it out with query"
@@ -296,7 +312,7 @@ class PostgresPolling(Source):
         cursor, key = self._settings.cursor_column, self._settings.primary_key
         return key if cursor is None else (cursor, *(name for name in key if name != cursor))
 
-    def _key(self, row: dict[str, Any]) -> Key:
+    def _key(self, row: Mapping[str, str | None]) -> Key:
         try:
             key = [row[name] for name in self._key_columns]
         except KeyError as error:
@@ -310,12 +326,14 @@ class PostgresPolling(Source):
             )
         return key
 
-    def _records(self, rows: Sequence[dict[str, Any]], keys: Sequence[Key]) -> list[Record]:
+    def _records(
+        self, types: Mapping[str, int], rows: Sequence[Mapping[str, str | None]], keys: Sequence[Key]
+    ) -> list[Record]:
         table = self._settings.table
         return [
             Record(
-                {name: plain(value) for name, value in row.items()},
-                id=stable_id(table, *map(_portable, key)),
+                {name: None if text is None else of_oid(text, types[name]) for name, text in row.items()},
+                id=stable_id(table, *key),
                 table=table,
             )
             for row, key in zip(rows, keys, strict=True)
@@ -350,14 +368,3 @@ class PostgresPolling(Source):
         with failures("deleting rows" if settings.delete_after_read else "marking rows"):
             async with connection.transaction(), connection.cursor() as cursor:
                 await cursor.executemany(statement, rows)
-
-
-def _portable(value: Any) -> Any:
-    """Return the value of a key as JSON has it; PostgreSQL reads the text again as the type of the column."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal | uuid.UUID | float):
-        return str(value)
-    raise ConnectorError(f"a key has a value of type {type(value).__name__}: choose a number, a text, a time or a UUID")

@@ -1,90 +1,26 @@
-"""Values of PostgreSQL as values of JSON-like payloads."""
+"""Values of PostgreSQL as values of JSON-like payloads: the text that the server has written, or what it says.
+
+All ways of reading use these functions, so that a value has one form: rows that are read again and again, snapshots,
+and changes that are streamed or asked for.
+"""
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-import psycopg
-from psycopg.abc import AdaptContext
-from psycopg.adapt import AdaptersMap, Loader
-from psycopg.pq import Format
+import msgspec
 
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.json_values import json_value
 
-# Types that payloads may have; what PostgreSQL has beyond them, such as addresses and ranges, is passed on as text.
-_PLAIN: Final = (
-    bool,
-    int,
-    float,
-    str,
-    bytes,
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-    decimal.Decimal,
-    uuid.UUID,
-)
+# Object identifiers of date, timestamp, timestamptz, interval, float4, float8 and numeric.
+_WITH_INFINITY: Final = frozenset((1082, 1114, 1184, 1186, 700, 701, 1700))
 
 
-def plain(value: Any) -> Any:
-    """Return a value that the driver has decoded as one that codecs know."""
-    if value is None or isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    return str(value)
-
-
-class _Time(Loader):
-    """Leaves a value as the server has written it if Python has none for it: `infinity`, or a year before 1."""
-
-    format = Format.TEXT
-
-    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
-        super().__init__(oid, context)
-        usual = psycopg.adapters.get_loader(oid, Format.TEXT)
-        if usual is None:
-            raise AssertionError("the driver knows all types of times")
-        self._usual = usual(oid, context)
-
-    def load(self, data: Any) -> Any:
-        try:
-            return self._usual.load(data)
-        except psycopg.DataError:
-            return bytes(data).decode()
-
-
-class _Interval(_Time):
-    """Leaves infinite intervals as they are: the driver takes them for 0."""
-
-    def load(self, data: Any) -> Any:
-        text = bytes(data).decode()
-        return text if text.endswith("infinity") else super().load(data)
-
-
-def register_times(adapters: AdaptersMap) -> None:
-    """Let all dates, times and intervals be read that PostgreSQL can have."""
-    for name in ("date", "time", "timetz", "timestamp", "timestamptz"):
-        adapters.register_loader(name, _Time)
-    adapters.register_loader("interval", _Interval)
-
-
-_WITH_INFINITY: Final = frozenset(
-    psycopg.adapters.types[name].oid
-    for name in ("date", "timestamp", "timestamptz", "interval", "float4", "float8", "numeric")
-)
-
-
-def is_last_of_all(value: Any, oid: int) -> bool:
+def is_last_of_all(text: str | None, oid: int) -> bool:
     """Return True for values that PostgreSQL sorts after all others of their type: infinity, and NaN."""
-    return oid in _WITH_INFINITY and str(value).lower() in ("infinity", "inf", "nan")
+    return oid in _WITH_INFINITY and text in ("infinity", "Infinity", "NaN")
 
 
 def _boolean(text: str) -> bool:
@@ -92,11 +28,11 @@ def _boolean(text: str) -> bool:
 
 
 def _json(text: str) -> Any:
-    # A column `json` keeps whatever text it was given, such as half a character, or a number that no double can have.
+    # A column `json` keeps whatever text it was given, such as half a character: it is passed on unread.
     try:
         return json_value(text)
     except NOT_JSON:
-        return text
+        return msgspec.Raw(text.encode())
 
 
 def _number(text: str) -> float | str:

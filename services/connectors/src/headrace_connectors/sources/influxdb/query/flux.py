@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -135,7 +136,9 @@ class _Table:
             case "long" | "unsignedLong":
                 return int(text)
             case "double":
-                return float(text)
+                found = float(text)
+                # JSON has no infinity and no NaN: they are text, as those of databases are.
+                return found if math.isfinite(found) else text
             case "boolean":
                 return text == "true"
         # The server writes every line break with a carriage return, in values, too.
