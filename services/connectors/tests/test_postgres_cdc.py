@@ -448,7 +448,7 @@ async def test_a_replaced_table_is_an_error(table, source, monkeypatch, change, 
 )
 @pytest.mark.parametrize("way", ["replication", "functions"])
 async def test_a_message_of_another_table_is_an_error(table, source, way, change):
-    """Even if the name is another's only for a moment: a table that all changes are published of, and one that is renamed."""
+    """Even if the name is another's only for a moment: a table that is published with all others, or a renamed one."""
     table.execute("CREATE TABLE x (id int PRIMARY KEY)")
     table.execute("CREATE PUBLICATION p FOR ALL TABLES")
     one = await source(**WAYS[way], publication="p")

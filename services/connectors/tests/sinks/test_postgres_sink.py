@@ -11,6 +11,7 @@ import pytest
 from tests.connectors.standalone.received import OTHER, PLACE, messages
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Unavailable
+from headrace_connectors.json_values import HugeNumber, Number, json_value
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
 from headrace_connectors.sinks.postgres.sink import PostgresSink
 
@@ -49,6 +50,69 @@ async def test_fields_are_columns(sink_of, database):
         (3, None, "7.5", {"a": {"b": None}}, True),
     ]
     assert await sink.positions([PLACE, OTHER]) == {PLACE: 3}
+
+
+KINDS = {
+    "numeric": [
+        "12345678901234.56",
+        "90071992547409.93",
+        "0.1234567890123456",
+        "0.12345678901234567890",
+        "1e30",
+        "-1.50",
+    ],
+    "numeric(20, 2)": ["12345678901234.56", "1.00"],
+    "float8": ["0.1", "1e300", "123456789.12345678"],
+    "text": ["0.12345678901234567890", "1.50", "12345678901234567890123"],
+    "bigint": ["9007199254740993", "5.0", "-9223372036854775808"],
+    "exact": ["12345678901234.56", "0.12345678901234567890"],
+    "numeric[]": ["[12345678901234.56, 1, null]"],
+    "jsonb": ['{"a": [0.12345678901234567890, 1e400]}', "1.50"],
+    "text[]": ['["a b", "", "NULL", "q\\"\\\\", null]', "[[1.50, 2], [3, 4]]"],
+    "bool": ["true"],
+}
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert", "apply_changes"])
+async def test_numbers_have_all_digits_that_were_written(database, database_url, opened, mode):
+    """Regression: 12345678901234.56 was 12345678901234.60 in a column of type numeric."""
+    database.execute("CREATE DOMAIN exact AS numeric CHECK (value IS NOT NULL)")
+    cells = [(kind, text) for kind, texts in KINDS.items() for text in texts]
+    columns = ", ".join(f"c{number} {kind}" for number, (kind, _) in enumerate(cells))
+    database.execute(f"CREATE TABLE numbers (id int PRIMARY KEY, {columns})")
+    fields = ", ".join(f'"c{number}": {text}' for number, (_, text) in enumerate(cells))
+    row = json_value(f'{{"id": 1, {fields}}}')
+    where = {"mode": mode} if mode == "apply_changes" else {"mode": mode, "table": "public.numbers"}
+    keys = {"key_columns": ["id"]} if mode == "upsert" else {}
+    sink = await opened(PostgresSink(PostgresSinkSettings.model_validate({"url": database_url, **where, **keys})))
+    change = {"op": "insert", "table": "public.numbers", "row": row, "old": None}
+    await sink.write(messages(change if mode == "apply_changes" else row))
+    await sink.flush({PLACE: 1})
+    for number, (kind, text) in enumerate(cells):
+        literal = text.replace("[", "{").replace("]", "}") if kind.endswith("[]") else text
+        query = (
+            f"SELECT c{number}::text, (%s::numeric)::{kind}::text FROM numbers"
+            if kind == "bigint"
+            else (f"SELECT c{number}::text, %s::{kind}::text FROM numbers")
+        )
+        found, expected = database.execute(query, [literal]).fetchone()
+        assert found == expected, (kind, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("timestamptz", 20_260_102), ("date", 20_260_102), ("timestamptz[]", [20_260_102]), ("bool", 1), ("int", 1.5),
+        ("int", Number("4503599627370497.3")), ("float8", HugeNumber("1e400")), ("int", True), ("int[]", [1.5]),
+        ("point", [1, 2]), ("inet", 5),
+    ],
+)  # fmt: skip
+async def test_a_number_that_the_column_cannot_hold_is_refused(sink_of, database, kind, value):
+    """PostgreSQL would read 20260102 as a day, 1 as true, and 1.5 as 2."""
+    database.execute(f"CREATE TABLE other (id int, v {kind})")
+    sink = await sink_of(table="public.other")
+    with pytest.raises(InvalidRecord):
+        await sink.write(messages({"id": 1, "v": value}))
 
 
 @pytest.mark.parametrize("settings", [{}, {"mode": "upsert", "key_columns": ["id %s"]}], ids=["insert", "upsert"])

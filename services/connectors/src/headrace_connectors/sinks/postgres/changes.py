@@ -17,14 +17,13 @@ from psycopg.rows import DictRow
 from headrace_connectors.contract import InvalidRecord, Place, Received
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import Name, TableName
-from headrace_connectors.sinks.json_values import json_text
 from headrace_connectors.sinks.postgres.copies import Copy, copy_of
 from headrace_connectors.sinks.postgres.moves import Key, Moves, Row, Spot
+from headrace_connectors.sinks.postgres.values import bound
 from headrace_connectors.sinks.postgres.writers import upsert
 
 _log = logging.getLogger(__name__)
 
-_JSON: Final = ("json", "jsonb")
 _KEYS_MAX: Final = 1000
 """Number of keys that one query looks for; a statement has 65,535 parameters at most."""
 _OPERATIONS: Final = ("snapshot", "insert", "update", "delete", "truncate")
@@ -190,6 +189,7 @@ class _Target:
         self._table = table
         self._name = f"{table.schema}.{table.name}"
         self._types = copy.types
+        self._kinds = copy.kinds
         self._keys = copy.keys
         self._copy = copy
         self._whole = copy.types.keys() - copy.generated
@@ -412,14 +412,9 @@ class _Target:
         return {name: self._text(name, value) for name, value in row.items() if name in self._types}
 
     def _text(self, column: str, value: Any) -> str | None:
-        if value is None or (isinstance(value, str) and self._types[column] not in _JSON):
-            return value
-        if self._types[column] in _JSON:
-            return json_text(column, value)
-        if isinstance(value, bool):
-            return "t" if value else "f"
-        if isinstance(value, int | float):
-            return str(value)
+        found = bound(column, self._kinds[column], value)
+        if found is None or isinstance(found, str):
+            return found
         raise InvalidRecord(
             f"{column} is a {type(value).__name__}, and the column of {self._name} has the type {self._types[column]}"
         )

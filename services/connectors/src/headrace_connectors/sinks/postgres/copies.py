@@ -7,15 +7,16 @@ from typing import Final, NamedTuple
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.postgresql.connection import Connection, failures
 from headrace_connectors.postgresql.tables import TableName
+from headrace_connectors.sinks.postgres.writers import KIND
 
 # Servers before version 12 have no generated columns, and no `attgenerated`.
-_COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type,
+_COLUMNS: Final = f"""SELECT attname AS name, format_type(atttypid, atttypmod) AS type, {KIND} AS kind,
 coalesce(attnum = ANY(indkey), false) AS is_key,
 attnotnull AND NOT atthasdef AND attidentity = '' AS is_required,
 attidentity = 'a' AS is_always,
 coalesce(to_jsonb(a) ->> 'attgenerated', '') <> '' AS is_generated
 FROM pg_attribute a LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary
-WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""  # noqa: S608 - a constant
 _HAS_FOREIGN_KEYS: Final = """SELECT FROM pg_constraint
 WHERE contype = 'f' AND to_regclass(%s) IN (conrelid, confrelid) LIMIT 1"""
 _IS_IMMEDIATE: Final = """SELECT FROM pg_index
@@ -29,6 +30,8 @@ class Copy(NamedTuple):
 
     types: dict[str, str]
     """Name of the type by column."""
+    kinds: dict[str, str]
+    """Name of the type without a length, by column; of a domain, that of the type below it."""
     keys: tuple[str, ...]
     """Columns that identify a row."""
     required: frozenset[str]
@@ -71,6 +74,7 @@ async def copy_of(connection: Connection, table: TableName, key_columns: tuple[s
         foreign = await connection.execute(_HAS_FOREIGN_KEYS, (identifier,))
         return Copy(
             types,
+            {row["name"]: row["kind"] for row in rows},
             keys,
             frozenset(row["name"] for row in rows if row["is_required"]),
             frozenset(row["name"] for row in rows if row["is_generated"]),

@@ -13,12 +13,16 @@ from headrace_connectors.postgresql.connection import Connection, failures
 from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.postgres.rows import RowShape
 
-_COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type FROM pg_attribute
-WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+KIND: Final = """(WITH RECURSIVE base AS (
+    SELECT atttypid AS type UNION ALL SELECT typbasetype FROM pg_type JOIN base ON oid = base.type WHERE typtype = 'd'
+) SELECT format_type(base.type, NULL) FROM base JOIN pg_type ON oid = base.type WHERE typtype <> 'd')"""
+"""Name of the type of a column in a query of ``pg_attribute``: without a length, of a domain that of the type below."""
+_COLUMNS: Final = f"""SELECT attname AS name, {KIND} AS kind FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""  # noqa: S608 - a constant
 
 
 async def columns_of(connection: Connection, table: str, setting: str) -> dict[str, str]:
-    """Return the names of the types of a table by column.
+    """Return the names of the types of a table by column: without a length, of a domain that of the type below it.
 
     Args:
         connection: Connection for the query.
@@ -34,7 +38,7 @@ async def columns_of(connection: Connection, table: str, setting: str) -> dict[s
         rows = await cursor.fetchall()
     if not rows:
         raise ConnectorError(f"there is no table {table}: create it, or correct {setting}")
-    return {row["name"]: row["type"] for row in rows}
+    return {row["name"]: row["kind"] for row in rows}
 
 
 class Writer(Protocol):
@@ -87,11 +91,11 @@ class RowWriter:
 
     async def open(self, connection: Connection) -> None:
         """Look at the columns. Raises as `columns_of`."""
-        types = await columns_of(connection, self.what, "settings.table")
-        missing = sorted({*self._paths, *self._key_columns} - set(types))
+        kinds = await columns_of(connection, self.what, "settings.table")
+        missing = sorted({*self._paths, *self._key_columns} - set(kinds))
         if missing:
-            raise ConnectorError(f"{self.what} has no column {', '.join(missing)}; it has {', '.join(types)}")
-        self._shape = RowShape(self.what, types, self._paths, ignores_unknown=self._ignores_unknown)
+            raise ConnectorError(f"{self.what} has no column {', '.join(missing)}; it has {', '.join(kinds)}")
+        self._shape = RowShape(self.what, kinds, self._paths, ignores_unknown=self._ignores_unknown)
 
     def restore(self, place: Place, stored: Any) -> None:
         """Rows need nothing."""
