@@ -97,7 +97,7 @@ async def test_columns_are_added_if_that_is_asked_for(path):
 
 async def test_a_value_of_another_type_is_invalid(path):
     sink = await opened(path, columns={"id": "int64"})
-    with pytest.raises(InvalidRecord, match="id is no int64"):
+    with pytest.raises(InvalidRecord, match="id = 'five' is no int64"):
         await sink.write(messages({"id": "five"}))
 
 

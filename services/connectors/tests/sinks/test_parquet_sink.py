@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from decimal import Decimal
 from functools import partial
 
 import pyarrow.parquet as pq
@@ -12,11 +13,16 @@ from tests.connectors.standalone import received
 
 from headrace_chassis.directories import locked
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
+from headrace_connectors.json_values import HugeNumber, Number
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSettings, ParquetSink
 
 PLACE = Place("s", "t", 0)
 OTHER = Place("s", "a/..", 1)
+
+
+def _at(second, micros=0):
+    return datetime.datetime(2026, 1, 2, 3, 4, second, micros, tzinfo=datetime.UTC)
 
 
 messages = partial(received.messages, at=1_000_000, key=b"key")
@@ -81,17 +87,72 @@ async def test_columns_have_types(tmp_path):
         ("bool", "maybe"),
         ("date", "2026-13-01"),
         ("timestamp", "now"),
+        ("timestamp", "infinity"),
+        ("timestamp", 1_711_620_655),
+        ("timestamp", True),
+        ("timestamp_s", 2**62),
+        ("date", 19_810),
+        ("int64", "1_000"),
+        ("int64", HugeNumber("1e400")),
+        ("int64", Number("4503599627370497.3")),
+        ("float64", HugeNumber("1e400")),
+        ("float64", "1e400"),
+        ("float64", 2**53 + 1),
+        ("bool", 2),
         ("string", {}),
         ("float64", []),
     ],
 )
 async def test_a_value_that_does_not_fit_writes_nothing(tmp_path, kind, value):
     sink = await opened(tmp_path, columns={"v": kind})
-    with pytest.raises(InvalidRecord, match=f"v is no {kind}"):
+    with pytest.raises(InvalidRecord, match=rf"v = .* is no {kind}: ") as caught:
         await sink.write(messages({"v": None}, {"v": value}))
+    assert caught.value.index == 1
     await sink.write(messages({"v": None}))
     await sink.flush({PLACE: 2})
     assert len(rows(tmp_path)) == 1
+
+
+VALUES = {
+    "string": {
+        1_234_567_890_123_456: "1234567890123456", 0.5: "0.5", True: "true", "007": "007", 2**70: str(2**70),
+        Number("1.50"): "1.50", HugeNumber("1e400"): "1e400", Decimal("1.10"): "1.10",
+    },
+    "int64": {7: 7, 5.0: 5, "12": 12, Number("6.00"): 6, -(2**63): -(2**63), Decimal(3): 3},
+    "float64": {
+        0.5: 0.5, 3: 3.0, "1e5": 1e5, "Infinity": float("inf"),
+        Number("0.12345678901234567890"): 0.12345678901234568,
+    },
+    "bool": {True: True, "false": False, "1": True, 0: False},
+    "date": {"2026-01-02": datetime.date(2026, 1, 2), datetime.date(1, 1, 1): datetime.date(1, 1, 1)},
+    "timestamp": {
+        "2026-01-02 03:04:05.5": _at(5, 500_000), "2026-01-02T03:04:05.123456789Z": _at(5, 123_456),
+        "2026-01-02T03:04:05Z": _at(5), "2026-01-02 08:49:05+05:45": _at(5),
+        "2026-01-02 03:04:05.5+00": _at(5, 500_000),
+        _at(5): _at(5),
+    },
+    "timestamp_s": {1_767_323_045: _at(5), 1_767_323_045.25: _at(5, 250_000), "2026-01-02T03:04:05Z": _at(5)},
+    "timestamp_ms": {
+        1_767_323_045_001: _at(5, 1000),
+        -1: _at(5) - datetime.timedelta(days=20_455, seconds=11_045, microseconds=1000),
+    },
+    "timestamp_us": {1_767_323_045_000_007: _at(5, 7)},
+    "timestamp_ns": {1_767_323_045_000_007_999: _at(5, 7)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", VALUES)
+async def test_a_value_does_not_depend_on_those_beside_it(tmp_path, kind):
+    """Regression: an id became 1.2e+15 beside a fraction, and all times of 2026 were in January 1970."""
+    values = VALUES[kind]
+    for name, groups in {"alone": [[value] for value in values], "together": [list(values)]}.items():
+        sink = await opened(tmp_path / name, columns={"v": kind})
+        first = 0
+        for group in groups:
+            await sink.write(messages(*({"v": value} for value in group), first=first))
+            first += len(group)
+        await sink.flush({PLACE: first})
+        assert [row["v"] for row in rows(tmp_path / name)] == list(values.values())
 
 
 async def test_files_that_do_not_count_are_removed(tmp_path):

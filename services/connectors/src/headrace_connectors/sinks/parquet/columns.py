@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -11,24 +11,16 @@ from headrace_connectors.contract import InvalidRecord, Received
 from headrace_connectors.json_errors import NO_FORM_IN_JSON
 from headrace_connectors.json_values import JsonEncoder
 from headrace_connectors.routing.paths import MISSING, value_at
-
-ColumnType = Literal["bool", "int64", "float64", "string", "date", "timestamp", "json"]
-"""Type of a column; `json` is a text with any value."""
+from headrace_connectors.sinks.parquet.values import CONVERTERS, READY, TIMESTAMP, TYPES, ColumnType
 
 OFFSET: Final = "_offset"
-_TYPES: Final[Mapping[ColumnType, pa.DataType]] = {
-    "bool": pa.bool_(),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-    "string": pa.string(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "json": pa.string(),
-}
+_NO_VALUES: Final = (pa.ArrowException, UnicodeEncodeError, OverflowError)
+_SHOWN: Final = 50
+"""Characters of a value that a refusal shows."""
 _OWN: Final = pa.schema(
     [
         pa.field(OFFSET, pa.int64(), nullable=False),
-        pa.field("_timestamp", _TYPES["timestamp"], nullable=False),
+        pa.field("_timestamp", TIMESTAMP, nullable=False),
         pa.field("_key", pa.binary()),
     ]
 )
@@ -44,7 +36,7 @@ class TableShape:
     def __init__(self, columns: Mapping[str, ColumnType]) -> None:
         self._columns = {name: (tuple(name.split(".")), kind) for name, kind in columns.items()}
         self._encoder = JsonEncoder()
-        fields = [pa.field(name, _TYPES[kind]) for name, kind in columns.items()] or [pa.field("payload", pa.string())]
+        fields = [pa.field(name, TYPES[kind]) for name, kind in columns.items()] or [pa.field("payload", pa.string())]
         self.schema = pa.schema([*_OWN, *fields])
 
     def table(self, messages: Sequence[Received]) -> pa.Table:
@@ -55,7 +47,7 @@ class TableShape:
         """
         arrays = [
             pa.array([message.offset for message in messages], pa.int64()),
-            pa.array([message.timestamp_micros for message in messages], _TYPES["timestamp"]),
+            pa.array([message.timestamp_micros for message in messages], TIMESTAMP),
             pa.array([message.key for message in messages], pa.binary()),
         ]
         payloads = [message.record.payload for message in messages]
@@ -69,13 +61,34 @@ class TableShape:
     def _array(self, name: str, kind: ColumnType, values: list[Any]) -> Any:
         if kind == "json":
             values = [None if value is None else self._text(value, index) for index, value in enumerate(values)]
+        elif not READY.get(kind, frozenset()) >= set(map(type, values)):
+            values = self._converted(name, kind, values)
         try:
-            return pa.array(values).cast(_TYPES[kind])
-        except (pa.ArrowException, UnicodeEncodeError, OverflowError, TypeError, ValueError) as error:
-            raise InvalidRecord(f"{name} is no {kind}: {' '.join(str(error).split())}") from error
+            return pa.array(values, TYPES[kind])
+        except _NO_VALUES as error:
+            index = next((index for index, value in enumerate(values) if not _is_held(kind, value)), None)
+            shown = "a value" if index is None else f"{name} = {str(values[index])[:_SHOWN]!a}"
+            raise InvalidRecord(f"{shown} is no {kind}: {' '.join(str(error).split())}", index=index) from error
+
+    def _converted(self, name: str, kind: ColumnType, values: list[Any]) -> list[Any]:
+        converter, found = CONVERTERS[kind], []
+        for index, value in enumerate(values):
+            try:
+                found.append(None if value is None else converter(value))
+            except (TypeError, ValueError, ArithmeticError, KeyError) as error:
+                raise InvalidRecord(f"{name} = {str(value)[:_SHOWN]!r} is no {kind}: {error}", index=index) from error
+        return found
 
     def _text(self, payload: Any, index: int) -> str:
         try:
             return self._encoder.encode(payload).decode()
         except NO_FORM_IN_JSON as error:
             raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error
+
+
+def _is_held(kind: ColumnType, value: Any) -> bool:
+    try:
+        pa.array([value], TYPES[kind])
+    except _NO_VALUES:
+        return False
+    return True

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from headrace_connectors.contract import InvalidRecord, Place, Received, Settings
 from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path, value_at
-from headrace_connectors.sinks.parquet.columns import ColumnType, TableShape
+from headrace_connectors.sinks.parquet.columns import TableShape
+from headrace_connectors.sinks.parquet.values import ColumnType
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _TABLES_MAX: Final = 500
