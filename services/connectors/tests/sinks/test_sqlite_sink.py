@@ -9,6 +9,7 @@ import pytest
 from tests.connectors.standalone.received import OTHER, PLACE, messages
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Unavailable
+from headrace_connectors.json_values import HugeNumber, Number
 from headrace_connectors.sinks.sqlite.sink import SqliteSettings, SqliteSink
 
 
@@ -59,6 +60,45 @@ async def test_fields_are_columns(sink_of, database):
         (3, None, None, '{"a":{"b":null}}'),
     ]
     assert await sink.positions([PLACE, OTHER]) == {PLACE: 3}
+
+
+DIGITS = "0.12345678901234567890"
+LARGE = 2**64
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        ("TEXT", Number("90071992547409.93"), "90071992547409.93"), ("TEXT", 0.1 + 0.2, "0.30000000000000004"),
+        ("VARCHAR(9)", Number(DIGITS), DIGITS),
+        ("TEXT", HugeNumber("1e400"), "1e400"), ("TEXT", LARGE, str(LARGE)), ("TEXT", "1.50", "1.50"), ("TEXT", 7, "7"),
+        ("REAL", Number("1.50"), 1.5), ("REAL", Number(DIGITS), float(DIGITS)), ("REAL", "x", "x"),
+        ("NUMERIC", "12345678901234.56", 12345678901234.56), ("NUMERIC", str(2**62), 2**62), ("", "1.50", "1.50"),
+        ("DECIMAL(20, 2)", Number("1.50"), 1.5), ("INTEGER", 5.0, 5), ("BLOB", b"x", b"x"),
+    ],
+)  # fmt: skip
+async def test_a_value_is_kept(database, sink_of, kind, value, found):
+    """Regression: SQLite makes 15 digits of a double in a column of text."""
+    database.execute(f"CREATE TABLE kept (v {kind})")
+    sink = await sink_of(table="kept")
+    await sink.write(messages({"v": value}))
+    await sink.flush({PLACE: 1})
+    assert database.execute("SELECT v FROM kept").fetchall() == [(found,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("NUMERIC", Number(DIGITS)), ("NUMERIC", DIGITS), ("NUMERIC", str(LARGE + 1)), ("INTEGER", LARGE),
+        ("REAL", HugeNumber("1e400")), ("REAL", float("nan")), ("", Number(DIGITS)), ("INT", "1" * 30),
+        ("NUMERIC", "1e999999999"),
+    ],
+)  # fmt: skip
+async def test_a_number_that_would_be_another_one_is_refused(database, sink_of, kind, value):
+    database.execute(f"CREATE TABLE kept (v {kind})")
+    sink = await sink_of(table="kept")
+    with pytest.raises(InvalidRecord):
+        await sink.write(messages({"v": value}))
 
 
 async def test_columns_can_be_mapped(sink_of, database):

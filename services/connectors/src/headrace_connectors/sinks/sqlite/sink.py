@@ -11,10 +11,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
+from headrace_connectors.json_values import HugeNumber
 from headrace_connectors.routing.paths import MISSING, ReadPath, parse_path, value_at
 from headrace_connectors.sinks.json_values import json_text
 from headrace_connectors.sinks.row_shape import RowShape
 from headrace_connectors.sinks.sqlite.database import Database, Offsets, failures, quoted
+from headrace_connectors.sinks.sqlite.values import affinity, bound
 from headrace_settings import Between, Duration
 
 _STATEMENTS_MAX: Final = 256
@@ -67,11 +69,24 @@ class SqliteSettings(Settings):
 
 
 class _Shape(RowShape):
-    """Objects and arrays are text with JSON; numbers, texts and bytes are values of SQLite."""
+    """Objects and arrays are text with JSON; numbers, texts and bytes are values of SQLite.
+
+    Args:
+        table: Name of the table, for messages.
+        types: Types by column, as they were declared.
+        paths: Paths in the payload by column; empty: fields have the names of columns.
+        ignores_unknown: True: fields that are no columns are left out; False: such a payload is invalid.
+    """
+
+    def __init__(
+        self, table: str, types: Mapping[str, str], paths: Mapping[str, str], *, ignores_unknown: bool
+    ) -> None:
+        super().__init__(table, types, paths, ignores_unknown=ignores_unknown)
+        self._affinities = {name: affinity(declared) for name, declared in types.items()}
 
     def _value(self, column: str, value: Any) -> Any:
-        if isinstance(value, bool | int | float | str | bytes):
-            return value
+        if isinstance(value, bool | int | float | str | bytes | HugeNumber):
+            return bound(column, self._affinities[column], value)
         return json_text(column, value)
 
 
@@ -114,7 +129,7 @@ class SqliteSink(Sink):
         settings = self._settings
         with failures(f"reading the columns of {table}"):
             found = connection.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
-        names = [row[1] for row in found]
+        names = {row[1]: row[2] for row in found}
         if not names:
             raise ConnectorError(f"{settings.path} has no table {table}: create it, or correct the settings")
         missing = sorted({*settings.columns, *settings.key_columns} - set(names))
