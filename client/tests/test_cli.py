@@ -1,6 +1,8 @@
 """Parsing of the command line, without a server."""
 
 import datetime as dt
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from pathlib import Path
 import click
 import command_line
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +136,41 @@ def test_a_mistyped_command_gets_a_suggestion() -> None:
     refused = headrace("tpic")
     assert refused.returncode == 2
     assert "did you mean topic" in refused.stderr
+
+
+def test_characters_that_a_terminal_does_not_have_are_escaped() -> None:
+    """Regression: the first one ended the command with a traceback. Documents stay the same for their readers."""
+    program = """
+from headrace.cli import output, streams
+streams.prepare()
+text = {"text": "Gr\u00f6\u00dfe \U0001f600"}
+output.print_json(text)
+output.print_yaml(text)
+output.print_table(["text"], [[text["text"]]])
+"""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment)
+    document, as_yaml, _, cell = shown.stdout.decode("ascii").splitlines()
+    assert json.loads(document) == yaml.safe_load(as_yaml) == {"text": "Größe 😀"}
+    assert cell.strip() == r"Gr\u00f6\u00dfe \ud83d\ude00"
+
+
+@pytest.mark.parametrize("arguments", ["--version", "--help", "tpic"])
+def test_a_closed_output_is_silence(arguments: str) -> None:
+    """Regression: there was a traceback; and a file that is opened later must not become the standard output."""
+    program = f"""
+import os, sys
+from headrace.cli.app import main
+sys.argv = ["headrace", {arguments!r}]
+try:
+    main()
+finally:
+    first = os.open(os.devnull, os.O_RDONLY)
+    assert first > 2, first
+"""
+    command = ["bash", "-c", 'exec "$0" "$@" >&-', sys.executable, "-c", program]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, b"Traceback" in ended.stderr) == (2 if arguments == "tpic" else 0, False)
 
 
 def test_a_client_does_not_import_the_server() -> None:

@@ -11,6 +11,9 @@ import sys
 
 def main() -> None:
     """Run the command line; exit with the status that docs/command-line.md describes."""
+    from headrace.cli.streams import prepare  # noqa: PLC0415
+
+    prepare()
     if sys.argv[1:] == ["--version"]:
         # Of the native module, which a release has at the same version: reading it from the distribution takes longer.
         from headrace_core import __version__  # noqa: PLC0415

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from headrace.cli.streams import is_unicode
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -129,7 +131,7 @@ def print_yaml(value: Any) -> None:
     """Print one YAML document on standard output."""
     import yaml  # noqa: PLC0415
 
-    document = yaml.safe_dump(value, allow_unicode=True, sort_keys=False)
+    document = yaml.safe_dump(value, allow_unicode=is_unicode(), sort_keys=False)
     if _CONTROL_IN_YAML.search(document):
         # The library escapes all characters that are not ASCII, or none of them.
         document = yaml.safe_dump(value, sort_keys=False)
