@@ -6,7 +6,7 @@ import pytest
 from tests.connectors.standalone.changes import cdc_sources, polled
 from tests.connectors.standalone.received import PLACE
 
-from headrace_connectors.contract import Received
+from headrace_connectors.contract import ConnectorError, Received
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
 from headrace_connectors.sinks.postgres.sink import PostgresSink
 
@@ -18,8 +18,8 @@ class Pair:
         self.database = database
         self.tables = tables
         self.source = source
-        self._settings = {"url": url, "mode": "apply_changes", **settings}
-        self._settings["tables"] = {f"public.{table}": f"copy.{table}" for table in tables}
+        self.settings = {"url": url, "mode": "apply_changes", **settings}
+        self.settings["tables"] = {f"public.{table}": f"copy.{table}" for table in tables}
         self._log = []
         self._sink = None
         self.position = 0
@@ -46,7 +46,7 @@ class Pair:
     async def sink(self):
         """Return the sink."""
         if self._sink is None:
-            self._sink = PostgresSink(PostgresSinkSettings.model_validate(self._settings))
+            self._sink = PostgresSink(PostgresSinkSettings.model_validate(self.settings))
             await self._sink.open()
         return self._sink
 
@@ -201,3 +201,65 @@ async def test_a_column_that_only_the_copy_generates(pair_of):
     pair.database.execute("UPDATE t SET id = 3 WHERE id = 1")
     await pair.copied()
     assert pair.database.execute("SELECT * FROM copy.t ORDER BY id").fetchall() == [(2, 2, 4), (3, 1, 6)]
+
+
+FAMILY = (
+    "CREATE TABLE {schema}.parent (id int PRIMARY KEY, boss int REFERENCES {schema}.parent ON DELETE CASCADE)",
+    "CREATE TABLE {schema}.child (id int PRIMARY KEY, parent int REFERENCES {schema}.parent ON UPDATE CASCADE)",
+    "CREATE TABLE {schema}.toy (id int PRIMARY KEY, child int REFERENCES {schema}.child ON DELETE SET NULL)",
+)
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_foreign_keys_of_copies_do_not_hold_up_changes(pair_of, size):
+    """Regression: rows that came before those they refer to, and truncations, were dead letters for good."""
+    pair = await pair_of(["toy", "child", "parent"], *FAMILY, snapshot="initial")
+    execute = pair.database.execute
+    execute("INSERT INTO parent VALUES (1, NULL), (2, 1), (3, 1), (4, 3)")
+    execute("INSERT INTO child VALUES (1, 1), (2, 2)")
+    execute("INSERT INTO toy VALUES (1, 1), (2, 2)")
+    await pair.copied(size)
+    assert pair.is_equal()
+    execute("UPDATE parent SET id = 20 WHERE id = 2")
+    execute("DELETE FROM child WHERE id = 1")
+    execute("DELETE FROM parent WHERE id = 3")
+    await pair.copied(size)
+    assert pair.is_equal()
+    execute("TRUNCATE parent CASCADE")
+    execute("INSERT INTO parent VALUES (9, 9)")
+    execute("INSERT INTO child VALUES (9, 9)")
+    await pair.copied(size)
+    assert pair.is_equal()
+
+
+async def test_triggers_of_copies_without_foreign_keys_run(pair_of):
+    pair = await pair_of(["t"], *PLAIN)
+    body = "'BEGIN INSERT INTO last DEFAULT VALUES; RETURN NULL; END'"
+    pair.database.execute(f"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS {body}")
+    pair.database.execute("CREATE TRIGGER note AFTER INSERT ON copy.t EXECUTE FUNCTION note()")
+    pair.database.execute("INSERT INTO t VALUES (1, 'x')")
+    await pair.copied()
+    assert pair.is_equal()
+    assert pair.database.execute("SELECT count(*) FROM last").fetchone() == (2,)
+
+
+async def test_a_user_who_has_to_check_foreign_keys_is_refused(pair_of, database_url):
+    pair = await pair_of(["parent", "child", "toy"], *FAMILY)
+    user = f"writer_{pair.database.info.dbname}"
+    pair.database.execute(f"CREATE ROLE {user} LOGIN")
+    try:
+        pair.database.execute(f"GRANT ALL ON SCHEMA public, copy TO {user}")
+        pair.database.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA copy TO {user}")
+        pair.settings["url"] = database_url.replace("headrace@", f"{user}@")
+        with pytest.raises(ConnectorError, match="GRANT SET ON PARAMETER session_replication_role"):
+            await pair.sink()
+        await pair.close()
+        pair.database.execute(f"GRANT SET ON PARAMETER session_replication_role TO {user}")
+        pair.database.execute("INSERT INTO parent VALUES (1, NULL)")
+        pair.database.execute("INSERT INTO child VALUES (1, 1)")
+        await pair.copied(1)
+        assert pair.is_equal()
+    finally:
+        await pair.close()
+        pair.database.execute(f"DROP OWNED BY {user}")
+        pair.database.execute(f"DROP ROLE {user}")

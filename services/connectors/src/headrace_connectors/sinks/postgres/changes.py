@@ -11,10 +11,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import psycopg
 from psycopg import AsyncCursor, sql
 from psycopg.rows import DictRow
 
-from headrace_connectors.contract import InvalidRecord, Place, Received
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.postgres.copies import Copy, copy_of
@@ -82,7 +83,10 @@ class ChangeWriter:
         """Look at the tables that are named. Raises as `copy_of`."""
         self._targets.clear()
         for table in self._tables.values():
-            await self._target(connection, table)
+            target = await self._target(connection, table)
+            if target.has_foreign_keys:
+                async with connection.transaction():
+                    await _replicate(connection)
 
     def restore(self, place: Place, stored: Any) -> None:
         """Take up what was stored with the offset of a partition."""
@@ -102,6 +106,8 @@ class ChangeWriter:
                 raise InvalidRecord(str(error), index=index) from error
             if change is not None:
                 changes.append((change, message))
+        if any(change.target.has_foreign_keys for change, _ in changes):
+            await _replicate(connection)
         occupied = await self._occupied(connection, [change for change, _ in changes])
         self._drafts = {}
         found: list[Statement] = []
@@ -192,6 +198,7 @@ class _Target:
         self._kinds = copy.kinds
         self._keys = copy.keys
         self._copy = copy
+        self.has_foreign_keys = copy.has_foreign_keys
         self._whole = copy.types.keys() - copy.generated
         self._ignores_unknown = ignores_unknown
         self._upserts: dict[tuple[str, ...], sql.Composed] = {}
@@ -418,6 +425,23 @@ class _Target:
         raise InvalidRecord(
             f"{column} is a {type(value).__name__}, and the column of {self._name} has the type {self._types[column]}"
         )
+
+
+async def _replicate(connection: Connection) -> None:
+    """Leave foreign keys unchecked until the transaction ends, as PostgreSQL's own subscribers do.
+
+    The source has checked them. Here rows of a table may come before those that they refer to.
+
+    Raises:
+        ConnectorError: The user may not do that.
+    """
+    try:
+        await connection.execute("SET LOCAL session_replication_role = replica")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ConnectorError(
+            "copies have foreign keys, which changes do not keep at each moment, and the user may not leave them "
+            "unchecked: GRANT SET ON PARAMETER session_replication_role (PostgreSQL 15), or drop them in the copies"
+        ) from error
 
 
 def _operation(payload: Any) -> tuple[str, str]:
