@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import command_line
 import pytest
 from command_shell import Shell
 from schema_check import validate
@@ -45,10 +46,24 @@ def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:
         assert errors.startswith(b"error: there is no stream 'nowhere'")
 
 
+def test_options_of_the_server_may_stand_in_front(headrace: Shell) -> None:
+    """As of other programs; the last one that is given wins."""
+    address, login = headrace.environment["HEADRACE_SERVER"], headrace.login
+    front = ("-s", address, f"--username={login['HEADRACE_USERNAME']}", "--password", login["HEADRACE_PASSWORD"])
+    elsewhere = {"HEADRACE_SERVER": "127.0.0.1:1"}
+    for command in (("stats", "--json"), ("stream", "list", "--json"), ("topic", "list")):
+        result = command_line.run(*front, *command, environment=headrace.environment | elsewhere)
+        assert result.returncode == 0, result.stderr
+    away = command_line.run(*front, "stats", "-s", "127.0.0.1:1", environment=headrace.environment)
+    assert b"no server listens at 127.0.0.1:1" in away.stderr
+    attached = command_line.run(f"-s{address}", "ping", environment=headrace.environment | elsewhere)
+    assert attached.returncode == 0
+
+
 def test_streams_and_topics(headrace: Shell) -> None:
     created = json.loads(headrace("stream", "create", "shop", "--json"))
     assert created["name"] == "shop"
-    headrace("topic", "create", "shop", "orders", "-p", "3", "--message-expiry", "7 days", "--max-size", "10 GiB")
+    headrace("topic", "create", "shop", "orders", "-p", "3", "--expiry", "7 days", "--max-size", "10 GiB")
     headrace("topic", "create", str(created["id"]), "returns")
     topics = json.loads(headrace("topic", "list", "shop", "--json"))
     assert [(topic["name"], topic["partitions_count"]) for topic in topics] == [("orders", 3), ("returns", 1)]

@@ -32,6 +32,26 @@ def shop(server: Server) -> Shell:
 USAGE = [
     (("frobnicate",), "there is no command 'frobnicate': there are up, ping, ", "headrace"),
     (("tpic",), "there is no command 'tpic': did you mean topic?", "headrace"),
+    (("consume", "shop", "orders"), "there is no command 'consume': did you mean poll or poll --follow?", "headrace"),
+    (("produce", "shop"), "there is no command 'produce': did you mean send?", "headrace"),
+    (("lag",), "there is no command 'lag': did you mean group list or group lag?", "headrace"),
+    (("topic", "describe"), "there is no command 'describe': did you mean show?", "headrace topic"),
+    (
+        ("topic", "create", "shop", "t", "--retention", "1 d"),
+        "there is no option --retention: did you mean --message-expiry or --max-size?",
+        "headrace topic create",
+    ),
+    (
+        ("poll", "shop", "orders", "--from-beginning"),
+        "there is no option --from-beginning: did you mean --from first?",
+        "headrace poll",
+    ),
+    (
+        ("-s", "127.0.0.1", "config", "check"),
+        "there is no option --server: did you mean --service?",
+        "headrace config check",
+    ),
+    (("--token", "x"), "a command is missing after the options", "headrace"),
     (("topic", "craete"), "there is no command 'craete': did you mean create?", "headrace topic"),
     (("topic", "create", "shop"), "NAME is missing", "headrace topic create"),
     (("poll",), "STREAM is missing", "headrace poll"),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import click
+
+from headrace.cli.other_names import IN_FAMILY
 
 
 class Family(click.Group):
     """Commands about one kind of object, listed in the order of their definition."""
+
+    other_names: ClassVar[Mapping[str, tuple[str, ...]]] = IN_FAMILY
+    """Commands by names that other systems have for them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - they are the same everywhere
         """Return the names in the order of the definition."""
@@ -27,7 +32,9 @@ class Family(click.Group):
         """Find a command; for an unknown name, propose the most similar one."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
-            similar = difflib.get_close_matches(name, names)
+            others = self.other_names.get(name, ())
+            meant = [other for other in others if other.split()[0] in names]
+            similar = meant or difflib.get_close_matches(name, names)
             proposal = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(names)}"
             ctx.fail(f"there is no command {name!r}: {proposal}")
         return super().resolve_command(ctx, args)

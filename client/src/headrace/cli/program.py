@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
+from headrace.cli import other_names
 from headrace.cli.family import Family
 
 
@@ -58,8 +59,30 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
 )
 
 
+_FRONT: Final = {
+    "-s": "--server",
+    "-u": "--username",
+    **{name: name for name in ("--server", "--context", "--username", "--password", "--token")},
+}
+"""Options with a value that may stand in front of the command, as in other programs, with their long form."""
+
+
 class _Commands(Family):
     """Imports a command on first use."""
+
+    other_names: ClassVar[Mapping[str, tuple[str, ...]]] = other_names.COMMANDS
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, with the options of the server behind the command, which knows them."""
+        front, rest = _in_front(args)
+        if front and not rest:
+            ctx.fail("a command is missing after the options")
+        if front:
+            command = self.get_command(ctx, rest[0])
+            is_family = isinstance(command, click.Group) and len(rest) > 1
+            place = 2 if is_family and not rest[1].startswith("-") else 1
+            args = [*rest[:place], *front, *rest[place:]]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - they are the same everywhere
         return list(COMMANDS)
@@ -81,6 +104,26 @@ class _Commands(Family):
         ]
         # Options, from the class above that of groups, which would import every command for its help.
         return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _in_front(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the options of the server that stand in front, in their long form, and the other words."""
+    front: list[str] = []
+    rest = list(args)
+    while rest:
+        name, equals, value = rest[0].partition("=")
+        if rest[0] in _FRONT and len(rest) > 1:
+            front += [_FRONT[rest[0]], rest[1]]
+            del rest[:2]
+        elif equals and name in _FRONT and name.startswith("--"):
+            front += [name, value]
+            del rest[0]
+        elif rest[0][:2] in _FRONT and len(rest[0]) > len("-s"):
+            front += [_FRONT[rest[0][:2]], rest[0][2:]]
+            del rest[0]
+        else:
+            break
+    return front, rest
 
 
 def _print_version(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:

@@ -11,6 +11,7 @@ import click
 
 from headrace.cli import output
 from headrace.cli.errors import CommandError, refusal
+from headrace.cli.other_names import OPTIONS
 from headrace.cli.program import program
 from headrace_core import CoreError, ServerError
 
@@ -102,7 +103,7 @@ def _usage_mistake(error: click.UsageError) -> str:
         case click.MissingParameter(param=click.Parameter() as option):
             return f"{option.opts[0]} is missing"
         case click.NoSuchOption():
-            return f"there is no option {error.option_name}{_similar(error.possibilities or ())}"
+            return f"there is no option {error.option_name}{_similar(_options_like(error))}"
         case click.BadOptionUsage():
             return error.message[:1].lower() + error.message[1:].rstrip(".")
         case click.BadParameter(param=click.Option() as option):
@@ -115,6 +116,13 @@ def _usage_mistake(error: click.UsageError) -> str:
 
 def _context(error: click.UsageError) -> click.Context:
     return error.ctx or click.Context(program)
+
+
+def _options_like(error: click.NoSuchOption) -> Sequence[str]:
+    """Return the options that may be meant: those that other systems call so, or else those with similar names."""
+    there = {name for option in _context(error).command.params for name in option.opts}
+    meant = [other for other in OPTIONS.get(error.option_name, ()) if other.split()[0] in there]
+    return meant or error.possibilities or ()
 
 
 def _similar(names: Sequence[str]) -> str:

@@ -50,6 +50,8 @@ def app() -> None:
 def _with_retention(function: Callable[..., Any]) -> Callable[..., Any]:
     expiry = click.option(
         "--message-expiry",
+        "--expiry",
+        "message_expiry",
         type=EXPIRY,
         help='Age at which messages are deleted, such as "7 days"; never keeps them.',
     )
