@@ -1,11 +1,13 @@
 """The blocking client of the native module: threads beside a call."""
 
+import logging
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import headrace
 from headrace_core import Client, ConnectionLost
 
 
@@ -26,3 +28,10 @@ def test_closing_during_a_call_does_not_stop_other_threads() -> None:
         closing.result(60)
     with pytest.raises(ConnectionLost, match="the client is closed"):
         client.ping()
+
+
+def test_a_failure_that_is_raised_is_not_logged_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    """Without logging set up, records of warnings and errors are printed: the reason would be there twice."""
+    with pytest.raises(headrace.ConnectionFailed):
+        headrace.connect("headrace://127.0.0.1:1", username="root", password="secret")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

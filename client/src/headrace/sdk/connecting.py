@@ -99,4 +99,5 @@ def _observe(change: str, reason: str) -> None:
         case "lost":
             _LOG.warning("the connection broke, and is made again: %s", reason)
         case _:
-            _LOG.error("the connection has ended: %s", reason)
+            # No error record: what waits for it, and every later call, raises the reason.
+            _LOG.info("the connection has ended: %s", reason)

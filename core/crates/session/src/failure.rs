@@ -46,7 +46,7 @@ pub enum Failure {
         reason: String,
     },
     /// The login was refused; reconnecting would not help.
-    #[error("the login was refused: {}", .status.description())]
+    #[error("the login was refused: {}", unfinished(.status.description()))]
     LoginRefused {
         /// Status of the answer.
         status: Status,
@@ -122,5 +122,15 @@ fn refusal(code: u32, status: Status, explanation: &str) -> String {
         explanation
     };
     let known = status.name().unwrap_or("an undefined status");
-    format!("{} was refused: {what} ({known}, {})", name(code), status.0)
+    format!(
+        "{} was refused: {} ({known}, {})",
+        name(code),
+        unfinished(what),
+        status.0
+    )
+}
+
+/// A sentence without its full stop: callers go on after it.
+fn unfinished(sentence: &str) -> &str {
+    sentence.strip_suffix('.').unwrap_or(sentence)
 }
