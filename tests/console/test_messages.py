@@ -8,9 +8,11 @@ import json
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+import headrace
 from tests.console.api import Api
 from tests.console.conftest import OpenContext, Screenshot
 from tests.console.steps import log_in, visit
+from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 # A paused test does not see a text that is shown for two seconds.
 RECORDED = """() => {
@@ -173,3 +175,63 @@ def test_headers_are_columns_and_json_folds(
     page.get_by_role("button", name="Inspect message 1 of partition 0").click()
     expect(dialog.locator("pre")).to_contain_text("000000  00 01 02")
     expect(dialog.get_by_role("button", name="JSON")).to_have_count(0)
+
+
+def string(name: str, value: str) -> dict[str, dict[str, str]]:
+    """Return a header with a text."""
+    key, text = (base64.b64encode(part.encode()).decode() for part in (name, value))
+    return {"key": {"kind": "string", "value": key}, "value": {"kind": "string", "value": text}}
+
+
+def test_dead_letters_are_read_without_scrolling(page: Page, api: Api, name: str, screenshot: Screenshot) -> None:
+    """Payload and reason come first: a person on call opens this page before any other."""
+    topic = api.topic(name)
+    parts = ("attempts", "exception", "offset", "partition", "stream", "time", "topic")
+    headers = [string(f"x-dead-letter-{part}", "3") for part in parts]
+    headers.append(string("x-dead-letter-reason", "the price is negative"))
+    messages = [
+        {"payload": base64.b64encode(b'{"price": -1}').decode(), "user_headers": [*headers, string("region", "north")]}
+    ]
+    api("POST", f"{topic}/messages", {"partitioning": {"kind": "balanced"}, "messages": messages})
+    page.set_viewport_size({"width": 1440, "height": 900})
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    table = page.get_by_role("region", name="Messages")
+    expect(table.get_by_role("columnheader")).to_have_text(
+        ["Offset", "Partition", "Payload", "Why", "Time", "Size", "region", "More headers"]
+    )
+    screenshot(page, "dead-letters")
+    right = page.evaluate("document.documentElement.clientWidth")
+    for text in ('{"price": -1}', "the price is negative"):
+        box = table.get_by_text(text).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= right
+
+
+def test_a_message_with_a_key_is_sent(page: Page, api: Api, name: str, shared_server: ServerProcess) -> None:
+    """The key chooses the partition, and consumers of the SDK read it."""
+    api.topic(name, partitions=3)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders/send")
+    for payload in ("one", "two"):
+        page.get_by_label("Key").fill("customer-7")
+        page.get_by_label("Payload").fill(payload)
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_text("1 message sent.").last).to_be_visible()
+    with (
+        headrace.connect(f"headrace://{USERNAME}:{PASSWORD}@{shared_server.address}") as client,
+        client.consumer(name, "orders") as consumer,
+    ):
+        found = []
+        while len(found) < 2:
+            batch = consumer.poll(timeout=30)
+            assert batch is not None
+            found += [(message.key, message.payload, message.partition_id) for message in batch]
+    (first, second) = found
+    assert (first[:2], second[:2]) == ((b"customer-7", b"one"), (b"customer-7", b"two"))
+    assert first[2] == second[2]
+    visit(page, f"streams/{name}/topics/orders")
+    page.get_by_role("button", name="Inspect message 0").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("customer-7")).to_be_visible()
+    expect(dialog.get_by_text("It has no headers.")).to_be_visible()

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { get } from "./api/request.ts";
 import type { Stats, StatsHistory, StatsSample } from "./api/types.ts";
+import { growth } from "./growth.ts";
 
 export interface History {
   seconds: number[];
@@ -73,7 +74,6 @@ function thinned(all: readonly Sample[]): readonly Sample[] {
   return kept;
 }
 
-/** A decreasing count, after a deletion or a restart of the server, yields no rate. */
 function historyOf(all: readonly Sample[], windowSeconds: number): History {
   const history: History = {
     seconds: [],
@@ -85,12 +85,12 @@ function historyOf(all: readonly Sample[], windowSeconds: number): History {
   };
   const begin = (all.at(-1)?.at ?? 0) - windowSeconds - GAP_SECONDS;
   const shown = all.filter(({ at }) => at >= begin);
+  const messages = growth(shown, (sample) => sample.messages_count, GAP_SECONDS);
+  const messageBytes = growth(shown, (sample) => sample.messages_size_bytes, GAP_SECONDS);
   shown.forEach((sample, index) => {
     const before = shown[index - 1];
     const elapsed = before ? sample.at - before.at : Number.POSITIVE_INFINITY;
     const isConnected = elapsed <= GAP_SECONDS;
-    const grown = (of: (sample: Sample) => number) =>
-      before && isConnected && elapsed > 0 ? Math.max(0, of(sample) - of(before)) / elapsed : null;
     if (before && !isConnected) {
       // Without a value in between, the plot would draw a line across the time without samples.
       history.seconds.push(before.at + 1);
@@ -98,8 +98,8 @@ function historyOf(all: readonly Sample[], windowSeconds: number): History {
       for (const row of [messages, bytes, serverCpu, machineCpu, memory]) row.push(null);
     }
     history.seconds.push(sample.at);
-    history.messages.push(grown((of) => of.messages_count));
-    history.bytes.push(grown((of) => of.messages_size_bytes));
+    history.messages.push(messages[index] ?? null);
+    history.bytes.push(messageBytes[index] ?? null);
     history.serverCpu.push(sample.cpu_usage);
     history.machineCpu.push(sample.total_cpu_usage);
     history.memory.push(sample.memory_usage);

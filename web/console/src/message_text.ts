@@ -30,11 +30,18 @@ export function headersText(headers: readonly Header[] | null): string {
   return headers.map(({ key, value }) => `${shownValue(key)}=${shownValue(value)}`).join(" ");
 }
 
+/** Header in which producers of the SDK keep the key of a message. */
+export const KEY_HEADER = "headrace.key";
+/** Headers with which consumers say why a message is in a dead-letter topic. */
+const DEAD_LETTER_PREFIX = "x-dead-letter-";
+export const REASON_HEADER = `${DEAD_LETTER_PREFIX}reason`;
+
 /** Names of the headers that most of the messages have, for columns of their own. */
 export function commonHeaders(messages: readonly Message[], countMax: number): string[] {
   const counts = new Map<string, number>();
   for (const { headers } of messages) {
     for (const name of new Set(headers?.map(({ key }) => shownValue(key)))) {
+      if (name === KEY_HEADER || name.startsWith(DEAD_LETTER_PREFIX)) continue;
       counts.set(name, (counts.get(name) ?? 0) + 1);
     }
   }
@@ -42,6 +49,12 @@ export function commonHeaders(messages: readonly Message[], countMax: number): s
     ([one, often], [other, rarely]) => rarely - often || one.localeCompare(other),
   );
   return names.slice(0, countMax).map(([name]) => name);
+}
+
+/** Value of a header as a text; null if the message does not have it. */
+export function headerOf({ headers }: Message, name: string): string | null {
+  const found = headers?.find(({ key }) => shownValue(key) === name);
+  return found === undefined ? null : shownValue(found.value);
 }
 
 /** True if payload or headers contain the text, in either case. */

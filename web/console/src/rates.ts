@@ -2,6 +2,8 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
+const APART_MS_MIN = 1000;
+
 interface Counted {
   id: number;
   messages_count: number;
@@ -14,10 +16,12 @@ export function useRates(rows: readonly Counted[] | undefined): ReadonlyMap<numb
   useEffect(() => {
     if (rows === undefined) return;
     const at = performance.now();
+    // Between polls that are closer, a rate is mostly noise.
+    if (before.current !== null && at - before.current.at < APART_MS_MIN) return;
     const counts = new Map(rows.map(({ id, messages_count }) => [id, messages_count]));
     const last = before.current;
     before.current = { at, counts };
-    if (last === null || at <= last.at) return;
+    if (last === null) return;
     const seconds = (at - last.at) / 1000;
     const grown = [...counts].flatMap(([id, count]) => {
       const earlier = last.counts.get(id);

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { bytes, count, time } from "../../format.ts";
 import { hexDump, textOrNull } from "../../hex.ts";
 import { jsonOf, pretty } from "../../json.ts";
-import { shownValue } from "../../message_text.ts";
+import { headerOf, KEY_HEADER, shownValue } from "../../message_text.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { JsonTree } from "../../ui/json.tsx";
@@ -14,6 +14,7 @@ type View = "json" | "text" | "hex";
 export function Inspector({ message, onClose }: { message: Message; onClose: () => void }) {
   const text = textOrNull(message.payload);
   const json = jsonOf(text);
+  const key = headerOf(message, KEY_HEADER);
   const views: [View, string][] = [
     ...(json === null ? [] : ([["json", "JSON"]] as [View, string][])),
     ...(text === null ? [] : ([["text", "Text"]] as [View, string][])),
@@ -34,6 +35,12 @@ export function Inspector({ message, onClose }: { message: Message; onClose: () 
           <dd>{message.originTimestamp ? time(message.originTimestamp) : "not said"}</dd>
           <dt>Id</dt>
           <dd class="mono">{uuid(message.id)}</dd>
+          {key !== null && (
+            <>
+              <dt>Key</dt>
+              <dd class="mono">{key}</dd>
+            </>
+          )}
           <dt>Payload</dt>
           <dd>
             {bytes(message.payload.length)}
@@ -80,7 +87,7 @@ export function Inspector({ message, onClose }: { message: Message; onClose: () 
 }
 
 function Headers({ message }: { message: Message }) {
-  const { headers } = message;
+  const headers = message.headers?.filter(({ key }) => shownValue(key) !== KEY_HEADER) ?? null;
   if (headers === null) return <p class="notice warn">The headers of this message cannot be read.</p>;
   if (headers.length === 0) return <p class="quiet">It has no headers.</p>;
   return (

@@ -1,12 +1,18 @@
 import type { Message } from "@headrace/client";
 import { useMemo, useState } from "preact/hooks";
 import { bytes, clock, time } from "../../format.ts";
-import { commonHeaders, headersText, preview, shownValue } from "../../message_text.ts";
+import {
+  commonHeaders,
+  headerOf,
+  headersText,
+  KEY_HEADER,
+  preview,
+  REASON_HEADER,
+  shownValue,
+} from "../../message_text.ts";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Inspector } from "./inspector.tsx";
 
-/** Header in which producers of the SDK keep the key of a message. */
-const KEY_HEADER = "headrace.key";
 /** Headers with columns of their own; all others share one. */
 const HEADER_COLUMNS_MAX = 4;
 
@@ -20,7 +26,12 @@ interface MessageTableProps {
 export function MessageTable({ messages, isDated = false, empty }: MessageTableProps) {
   const [inspected, setInspected] = useState<Message | null>(null);
   const names = useMemo(() => commonHeaders(messages, HEADER_COLUMNS_MAX), [messages]);
-  const hasMore = messages.some(({ headers }) => headers === null || othersOf(headers, names).length > 0);
+  const special = [
+    { name: REASON_HEADER, title: "Why", size: "reason" },
+    { name: KEY_HEADER, title: "Key", size: "header-value quiet" },
+  ].filter(({ name }) => messages.some((message) => headerOf(message, name) !== null));
+  const apart = [...names, ...special.map(({ name }) => name)];
+  const hasMore = messages.some(({ headers }) => headers === null || othersOf(headers, apart).length > 0);
   const columns: Column<Message>[] = [
     {
       title: "Offset",
@@ -39,6 +50,18 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     },
     { title: "Partition", kind: "fit", isNamed: true, cell: (row) => row.partitionId },
     {
+      title: "Payload",
+      kind: "fill",
+      cell: (row) => <span class="clip mono">{preview(row.payload)}</span>,
+    },
+    ...special.map(
+      ({ name, title, size }): Column<Message> => ({
+        title,
+        isNamed: true,
+        cell: (row) => <span class={`clip ${size}`}>{headerOf(row, name)}</span>,
+      }),
+    ),
+    {
       title: "Time",
       kind: "fit",
       cell: (row) => (isDated ? time(row.timestamp) : clock(row.timestamp)),
@@ -46,7 +69,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     { title: "Size", kind: "number", cell: (row) => bytes(row.payload.length) },
     ...names.map(
       (name): Column<Message> => ({
-        title: name === KEY_HEADER ? "Key" : name,
+        title: name,
         id: `header ${name}`,
         isNamed: true,
         cell: (row) => <span class="clip header-value quiet">{headerOf(row, name)}</span>,
@@ -55,20 +78,15 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     ...(hasMore
       ? [
           {
-            title: names.length > 0 ? "More headers" : "Headers",
+            title: apart.length > 0 ? "More headers" : "Headers",
             cell: ({ headers }: Message) => (
               <span class="clip header-value quiet">
-                {headersText(headers === null ? null : othersOf(headers, names))}
+                {headersText(headers === null ? null : othersOf(headers, apart))}
               </span>
             ),
           },
         ]
       : []),
-    {
-      title: "Payload",
-      kind: "fill",
-      cell: (row) => <span class="clip mono">{preview(row.payload)}</span>,
-    },
   ];
   return (
     <>
@@ -83,11 +101,6 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
       {inspected && <Inspector message={inspected} onClose={() => setInspected(null)} />}
     </>
   );
-}
-
-function headerOf({ headers }: Message, name: string): string {
-  const found = headers?.find(({ key }) => shownValue(key) === name);
-  return found === undefined ? "" : shownValue(found.value);
 }
 
 function othersOf<Header extends { key: Parameters<typeof shownValue>[0] }>(

@@ -1,13 +1,14 @@
-import type { NewMessage, Partitioning } from "@headrace/client";
+import type { NewHeader, NewMessage, Partitioning } from "@headrace/client";
 import { useState } from "preact/hooks";
 import type { TopicDetails } from "../../api/types.ts";
 import { plural } from "../../format.ts";
+import { KEY_HEADER } from "../../message_text.ts";
 import { live } from "../../push.ts";
 import { AreaField, CheckField, ChoiceField, TextField } from "../../ui/fields.tsx";
 import { ErrorNotice, toast } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
 
-type To = "balanced" | "partition" | "key";
+type To = "balanced" | "partition";
 
 export function Send({ topic, stream }: { topic: TopicDetails; stream: number }) {
   const [to, setTo] = useState<To>("balanced");
@@ -24,9 +25,9 @@ export function Send({ topic, stream }: { topic: TopicDetails; stream: number })
     setBusy(true);
     setError(null);
     try {
-      const messages = messagesOf(payload, headers, isByLine);
+      const messages = messagesOf(payload, headers, key, isByLine);
       const partitioning: Partitioning =
-        to === "balanced" ? to : to === "partition" ? { partition: Number(partition) } : { key };
+        to === "partition" ? { partition: Number(partition) } : key === "" ? to : { key };
       const client = await live();
       await client.produce({ stream, topic: topic.id, partitioning, messages });
       toast(`${plural(messages.length, "message")} sent.`);
@@ -44,9 +45,8 @@ export function Send({ topic, stream }: { topic: TopicDetails; stream: number })
             label="Partition"
             value={to}
             options={[
-              ["balanced", "in turn"],
+              ["balanced", key === "" ? "in turn" : "by the key"],
               ["partition", "a certain one"],
-              ["key", "by a key"],
             ]}
             onValue={setTo}
           />
@@ -58,7 +58,13 @@ export function Send({ topic, stream }: { topic: TopicDetails; stream: number })
               onValue={setPartition}
             />
           )}
-          {to === "key" && <TextField label="Key" value={key} onValue={setKey} required maxLength={255} />}
+          <TextField
+            label="Key"
+            value={key}
+            onValue={setKey}
+            maxLength={255}
+            placeholder="none"
+          />
         </div>
         <AreaField
           label="Headers"
@@ -106,14 +112,16 @@ function jsonDefect(payloads: readonly string[]): string | null {
   return null;
 }
 
-function messagesOf(payload: string, headers: string, isByLine: boolean): NewMessage[] {
+function messagesOf(payload: string, headers: string, key: string, isByLine: boolean): NewMessage[] {
   const payloads = isByLine ? linesOf(payload) : [payload];
   if (payloads.length === 0 || payloads[0] === "") throw new Error("There is nothing to send.");
-  const found: Record<string, string> = {};
+  const found: Record<string, NewHeader> = {};
   for (const line of headers.split("\n").filter((text) => text.trim() !== "")) {
     const [name, ...value] = line.split("=");
     if (!name?.trim() || value.length === 0) throw new Error(`“${line}” is no header: name=value.`);
     found[name.trim()] = value.join("=").trim();
   }
+  // Consumers of the SDK read the key of a message there.
+  if (key !== "") found[KEY_HEADER] = new TextEncoder().encode(key);
   return payloads.map((text) => ({ payload: text, headers: found }));
 }
