@@ -257,6 +257,28 @@ def test_rows_of_other_tables_are_messages(filled: Shell, tmp_path: Path) -> Non
     assert filled("poll", "transfer", "table", "--from", "first", "-o", "raw") == '{"name": "ann", "amount": "3"}\n'
 
 
+def test_columns_of_csv_have_the_types_that_are_given(filled: Shell, tmp_path: Path) -> None:
+    """A column that does not exist, a type that does not, and a value of another type are named."""
+    file = tmp_path / "typed.csv"
+    file.write_text("id,price,paid,code\n1,3.5,true,007\n2,,false,\n")
+    filled("topic", "create", "transfer", "typed")
+    command = ("import", "transfer", "typed", str(file))
+    typed = ("--type", "id=int", "--type", "price=float", "--type", "paid=bool")
+    filled(*command, *typed)
+    read = filled("poll", "transfer", "typed", "--from", "first", "-o", "raw").splitlines()
+    assert [json.loads(line) for line in read] == [
+        {"id": 1, "price": 3.5, "paid": True, "code": "007"},
+        {"id": 2, "price": None, "paid": False, "code": ""},
+    ]
+    for options, text in (
+        (("--type", "prize=float"), f"--type: {file} has no column 'prize', but id, price, paid, code"),
+        (("--type", "id=number"), "--type: id=number: there is no type 'number', but text, int, float, bool"),
+        (("--type", "paid=int"), f"{file}, line 2: paid: 'true' is no int"),
+    ):
+        refused = filled.run(*command, *options).stderr.decode()
+        assert text in refused
+
+
 def test_an_import_continues_behind_what_was_acknowledged(filled: Shell, tmp_path: Path) -> None:
     file = tmp_path / "lines.jsonl"
     good = "".join(json.dumps({"payload": str(n)}) + "\n" for n in range(25))
