@@ -97,6 +97,7 @@ def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path, fresh: bool)
     (tmp_path / "info.json").write_text('{"product": "other", "format_version": 1}')
     with pytest.raises(ForeignDataDirectory, match="belongs to 'other'"), opened(str(tmp_path), fresh=fresh):
         pass
+    assert {path.name for path in tmp_path.iterdir()} == {"thesis.txt", "info.json"}, "a lock was left"
     assert (tmp_path / "thesis.txt").read_text() == "do not delete"
 
 

@@ -47,6 +47,8 @@ def test_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, number: signal.Si
         address = field(printed, "tcp")
         assert field(printed, "data") == str(tmp_path / "data")
         assert field(printed, "driver") in {"uring", "poll"}
+        assert field(printed, "console") == f"{field(printed, 'http')}/"
+        assert field(printed, "root user") == "iggy"
         with connected(address, Credentials("iggy", "iggy")) as client:
             client.ping()
         process.send_signal(number)

@@ -52,7 +52,7 @@ def test_a_server_is_examined(headrace: Shell, tmp_path: Path) -> None:
         ),
         (
             (),
-            {"HEADRACE_USERNAME": "ann", "HEADRACE_PASSWORD": "wrong"},
+            {"HEADRACE_USERNAME": "ann", "HEADRACE_PASSWORD": "w"},
             {
                 "check": "login",
                 "verdict": "fail",

@@ -65,6 +65,8 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
     path = Path(name).expanduser().absolute()
     # Messages are confidential, so the directory is created private. The mode of an existing directory is kept.
     make_directory(path)
+    # Before the lock as well: a directory of others is left without the file of the lock.
+    _check_info(path, fresh=fresh)
     with _alone(path):
         _check_info(path, fresh=fresh)
         if fresh:

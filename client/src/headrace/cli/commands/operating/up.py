@@ -275,6 +275,7 @@ def _print_banner(server: Running, *, seconds: float, default_root: bool) -> Non
     rows = [
         ("tcp", _address(server.tcp_address, is_tls=server.config.tcp.tls.enabled)),
         ("http", server.http_url or "not listening"),
+        *((("console", f"{server.http_url}/"),) if server.http_url and server.config.http.console.enabled else ()),
         ("grpc", server.grpc_address or "not listening"),
         ("pipelines", _address(server.pipelines_address, is_tls=server.config.pipelines.tls.files is not None)),
         ("websocket", _address(server.websocket_address, is_tls=server.config.websocket.tls.enabled)),
@@ -302,8 +303,8 @@ def _print_banner(server: Running, *, seconds: float, default_root: bool) -> Non
 
 
 def _print_root(root: RootCredentials) -> None:
-    """Print the credentials of a new root user, unless they are known."""
+    """Print the name of a new root user, and the password that was made for it."""
+    console = output.stdout()
+    console.print(f"  root user   {root.username}", markup=False)
     if root.generated:
-        console = output.stdout()
-        console.print(f"  root user   {root.username}", markup=False)
         console.print(f"  password    {root.password.reveal()}   (shown this once)", markup=False, style="bold")
