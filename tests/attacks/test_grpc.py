@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -57,6 +58,39 @@ def test_callers_do_not_choose_their_address(start_server: StartServer, is_set: 
     assert refusals(server, different) == ([wrong] * 6 if is_set else [wrong] * 3 + [too_many] * 3)
     if is_set:
         assert refusals(server, [f"{address}, 198.51.100.1" for address in different]) == [wrong] * 3 + [too_many] * 3
+
+
+@pytest.mark.parametrize("port", ["grpc", "pipelines"])
+def test_connections(start_server: StartServer, port: str) -> None:
+    """Regression: who opened connections without end took every place of gRPC, and no other client was served."""
+    server = start_server({f"{port.upper()}_MAX_CONNECTIONS": "400"})
+    address = server.grpc_address if port == "grpc" else server.pipelines_address
+    host, _, number = address.rpartition(":")
+    over, taken = threading.Event(), threading.Event()
+
+    def open_many() -> None:
+        held: list[socket.socket] = []
+        while not over.is_set():
+            held.append(socket.create_connection((host, int(number)), 20, ("127.0.1.1", 0)))
+            if len(held) > 600:
+                taken.set()
+                held.pop(0).close()
+        for connection in held:
+            connection.close()
+
+    opening = threading.Thread(target=open_many)
+    opening.start()
+    try:
+        assert taken.wait(60)
+        for _ in range(5):
+            with grpc.insecure_channel(address, LOCAL) as channel:
+                check = health_pb2_grpc.HealthStub(channel).Check
+                # The client library tries again by itself.
+                answer = check(health_pb2.HealthCheckRequest(), timeout=30, wait_for_ready=True)
+                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    finally:
+        over.set()
+        opening.join()
 
 
 def never(over: threading.Event) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from grpc import aio
 import headrace_core as core
 from headrace_chassis.certificates import watched
 from headrace_chassis.grpc.memory import Pool
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.shares import Shares
 from headrace_chassis.tls import TlsSettings
 from headrace_node import Node as ShardsNode
@@ -54,7 +55,7 @@ STREAM, TOPIC, OTHER_TOPIC = 3, 5, 6
 PARTITIONS = 4
 ELSEWHERE = 3
 MEBIBYTE = 1024 * 1024
-LIMITS = Limits(connections_max=100, calls_max=100, request_bytes_max=8 * MEBIBYTE)
+LIMITS = Limits(calls_max=100, request_bytes_max=8 * MEBIBYTE)
 
 
 def topic(topic_id, incarnation, first_incarnation):
@@ -232,6 +233,7 @@ async def running(
             Appending(shards, tickets, memory),
             Staging(shards, tickets, memory),
             calls,
+            Places(1000, "grpc.max_connections"),
         )
         anywhere = Address.parse("127.0.0.1:0")
         cert_file, key_file = certificate or (None, None)

@@ -59,6 +59,7 @@ async def opened(
             memory=Pool(config.max_memory.bytes),
             calls=Shares(config.max_calls),
             poll_bytes_max=front.response_size_max.bytes,
+            section="pipelines",
         ) as served,
     ):
         await served.report(is_ready=True)

@@ -68,8 +68,11 @@ class GrpcConfig(Section):
     one quarter for all other calls. One user may use at most half of each part; calls beyond that wait, and are refused
     after a timeout.
     """
-    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.ALL] = 1000
-    """Maximum number of connected clients; further connections are refused."""
+    max_connections: Annotated[int, Between(1, 1_000_000), SharedBy.USERS] = 1000
+    """Maximum number of connections. While less than an eighth of the places is free, connections that have not logged
+    in leave, the oldest first, of addresses that have more than an eighth of all; those of one user beyond half of the
+    places are counted with them. A further one is refused.
+    """
     handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = Duration.parse(
         "10 s"
     )

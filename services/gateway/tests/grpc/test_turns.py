@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from grpc import aio
 
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls
 from headrace_gateway.access.proxies import Proxies
 from headrace_gateway.config import ProxyConfig
@@ -62,6 +63,7 @@ async def test_streams_of_one_user_leave_the_loop_to_another() -> None:
         cast("Any", Numbered()),
         Memory(256 << 20),
         UnauthenticatedCalls(),
+        Places(1000, "grpc.max_connections"),
         Proxies(config),
         request_bytes_max=64 << 10,
         count_max=1000,

@@ -106,8 +106,11 @@ class GrpcSettings(Section):
     """Address to listen on; port 0 picks a free port."""
     advertised: Annotated[str, AfterValidator(_advertised)] | None = None
     """Address for other processes, `host:port`, if different from the listening address."""
-    max_connections: Annotated[int, Between(1, 100_000), SharedBy.ALL] = 1024
-    """Maximum number of connections; a further one waits, and soon times out."""
+    max_connections: Annotated[int, Between(1, 100_000), SharedBy.USERS] = 1024
+    """Maximum number of connections. While less than an eighth of the places is free, connections without a valid
+    ticket leave, the oldest first, of addresses that have more than an eighth of all; those of one user beyond half of
+    the places are counted with them. A further one is refused.
+    """
     max_calls: Annotated[int, Between(1, 100_000), SharedBy.USERS] = 1024
     """Maximum number of calls in progress; further calls are refused. One user, for whom tickets were made, may have
     half of what other users leave.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final
 
 from grpc import aio
@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import ListenError
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.starts import Starts
 from headrace_settings import Address
 
@@ -87,6 +88,7 @@ async def serving(
     interceptors: Sequence[aio.ServerInterceptor] = (),
     options: Sequence[tuple[str, Any]] = (),
     calls_max: int | None = None,
+    places: Places | None = None,
 ) -> AsyncIterator[Served]:
     """Serve for the duration of an ``async with`` block. The services are not ready until that is reported.
 
@@ -98,6 +100,7 @@ async def serving(
         interceptors: Intercept every call, those of health and reflection included.
         options: Options of the library.
         calls_max: Maximum number of calls in progress; None: unlimited.
+        places: Places of connections; None: the library's own limit alone.
 
     Raises:
         ListenError: The address cannot be bound.
@@ -105,7 +108,7 @@ async def serving(
     server = aio.server(
         interceptors=interceptors,
         # A second process on the same port would silently take half of the calls.
-        options=(("grpc.so_reuseport", 0), *options),
+        options=(("grpc.so_reuseport", 0), *(places.options if places is not None else ()), *options),
         maximum_concurrent_rpcs=calls_max,
     )
     _library_log.addFilter(_is_about_more_than_a_disconnection)
@@ -120,7 +123,8 @@ async def serving(
     started = asyncio.ensure_future(server.start())
     try:
         await asyncio.shield(started)
-        yield served
+        async with places.kept_free(bound) if places is not None else nullcontext():
+            yield served
     finally:
         await started
         await served.stop()

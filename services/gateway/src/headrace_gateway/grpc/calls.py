@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from headrace_chassis.grpc.memory import Held
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.grpc.server import starts_of_calls
 from headrace_chassis.grpc.status import Refused
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls
@@ -104,6 +105,7 @@ class Calls:
         bearers: Bearers,
         memory: Memory,
         unauthenticated: UnauthenticatedCalls,
+        places: Places,
         proxies: Proxies,
         *,
         request_bytes_max: int,
@@ -116,6 +118,7 @@ class Calls:
             bearers: Authenticates calls.
             memory: Memory budget of calls.
             unauthenticated: Serves calls without a token, within limits.
+            places: Places of connections, which users keep.
             proxies: Trusted proxies, which forward the address of their clients.
             request_bytes_max: Maximum size of one request, enforced by the gRPC library.
             count_max: Maximum number of concurrent calls of users; one user has at most half of them.
@@ -126,6 +129,7 @@ class Calls:
         self._request_bytes_max = request_bytes_max
         self._unauthenticated = unauthenticated
         self._proxies = proxies
+        self._connections = places
         self._places = Shares(count_max)
         self.starts = starts_of_calls()
         """Turns in which calls start."""
@@ -160,6 +164,7 @@ class Calls:
             try:
                 caller = await self._caller(context, source)
                 user_id = caller.user_id
+                self._connections.has_logged_in(context.peer(), user_id)
                 async with caller.held, self._counted(user_id):
                     await self.starts.take(user_id)
                     if method.client_streaming:

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.grpc import server as grpc
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls, UnauthenticatedInterceptor
-from headrace_chassis.open_files import connections_max
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import Proxies
 from headrace_gateway.access.tokens import Tokens
@@ -80,7 +80,6 @@ async def serving(
     """
     keepalive_ms = config.keepalive_interval.micros // 1000
     options: Sequence[tuple[str, Any]] = (
-        ("grpc.max_allowed_incoming_connections", connections_max(config.max_connections, "grpc.max_connections")),
         ("grpc.server_handshake_timeout_ms", config.handshake_timeout.micros // 1000),
         ("grpc.max_connection_idle_ms", config.idle_timeout.micros // 1000),
         ("grpc.max_receive_message_length", config.max_request_size.bytes),
@@ -100,12 +99,13 @@ async def serving(
         ("grpc.max_send_message_length", -1),
     )
     memory = Memory(config.max_memory.bytes)
-    unauthenticated = UnauthenticatedCalls()
+    unauthenticated, places = UnauthenticatedCalls(), Places(config.max_connections, "grpc.max_connections")
     calls = Calls(
         sessions,
         Bearers(logins, tokens),
         memory,
         unauthenticated,
+        places,
         proxies,
         request_bytes_max=config.max_request_size.bytes,
         count_max=config.max_calls,
@@ -136,6 +136,7 @@ async def serving(
         interceptors=interceptors,
         options=options,
         calls_max=count_max,
+        places=places,
     ) as served:
         await served.report(is_ready=True)
         try:

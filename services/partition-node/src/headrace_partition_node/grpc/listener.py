@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from headrace_chassis import certificates
 from headrace_chassis.certificates import CertificateFiles
 from headrace_chassis.grpc.memory import Pool
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.grpc.server import Served
 from headrace_chassis.shares import Shares
 from headrace_node.connections.sessions import Sessions
@@ -32,6 +33,7 @@ async def opened(
     memory: Pool,
     calls: Shares,
     poll_bytes_max: int,
+    section: str = "grpc",
     node: ThisNode | None = None,
 ) -> AsyncIterator[Served]:
     """Serve for the duration of an ``async with`` block.
@@ -44,6 +46,7 @@ async def opened(
         tickets: Checks tickets.
         memory: Pool budget of all calls.
         calls: Limit of concurrent calls.
+        section: Section of these settings, for the log.
         poll_bytes_max: Maximum size of one poll of the shards, except for a single larger message.
         node: The node as part of a cluster; None: not part of a cluster.
 
@@ -60,9 +63,9 @@ async def opened(
         Appending(shards, tickets, memory),
         Staging(shards, tickets, memory),
         calls,
+        Places(config.max_connections, f"{section}.max_connections"),
     )
     limits = Limits(
-        connections_max=config.max_connections,
         calls_max=config.max_calls,
         request_bytes_max=config.max_request_size.bytes,
     )

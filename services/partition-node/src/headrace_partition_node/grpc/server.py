@@ -26,7 +26,6 @@ _LOOKAHEAD_BYTES: Final = 1024 * 1024
 class Limits:
     """Limits of the server."""
 
-    connections_max: int
     calls_max: int
     request_bytes_max: int
     """Maximum size of one request."""
@@ -48,7 +47,6 @@ async def serving(
         ListenError: The address cannot be bound.
     """
     options: Sequence[tuple[str, Any]] = (
-        ("grpc.max_allowed_incoming_connections", limits.connections_max),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.max_connection_idle_ms", _IDLE_MS),
         ("grpc.max_receive_message_length", limits.request_bytes_max),
@@ -73,5 +71,6 @@ async def serving(
         interceptors=(library,),
         options=options,
         calls_max=_CALLS_BESIDE * limits.calls_max,
+        places=service.places,
     ) as served:
         yield served

@@ -12,6 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from headrace_chassis.grpc.places import Places
 from headrace_chassis.grpc.server import starts_of_calls
 from headrace_chassis.grpc.status import Refused
 from headrace_chassis.places import address_of, place_of
@@ -84,6 +85,7 @@ class PartitionService:
         appending: Appending,
         staging: Staging,
         calls: Shares,
+        places: Places,
     ) -> None:
         """Configure the service.
 
@@ -95,6 +97,7 @@ class PartitionService:
             appending: Answers `Append`.
             staging: Answers `Stage`.
             calls: Places of concurrent calls.
+            places: Places of connections, which users keep.
         """
         self._node = node
         self._shards = shards
@@ -103,6 +106,8 @@ class PartitionService:
         self._appending = appending
         self._staging = staging
         self._calls = calls
+        self.places = places
+        """Places of connections."""
         self.starts = starts_of_calls()
         """Turns in which calls start."""
         # Responses of streams, whose calls have started.
@@ -231,6 +236,7 @@ class PartitionService:
         except Refused:
             await self.starts.take(place_of(address_of(context.peer())[0]))
             raise
+        self.places.has_logged_in(context.peer(), user)
         if not self._calls.take(user):
             raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
         return user
