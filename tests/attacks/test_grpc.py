@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import grpc
@@ -16,6 +17,7 @@ from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1 import login_pb2, login_pb2_grpc
 from headrace_proto.partition.v1 import GetOffsetsRequest
 from tests.apis.grpc.caller import GrpcCaller, status_of
+from tests.apis.grpc.test_connections import is_over
 from tests.attacks.background_latency import bystanders
 from tests.conftest import StartServer
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
@@ -63,18 +65,23 @@ def test_callers_do_not_choose_their_address(start_server: StartServer, is_set: 
 @pytest.mark.parametrize("port", ["grpc", "pipelines"])
 def test_connections(start_server: StartServer, port: str) -> None:
     """Regression: who opened connections without end took every place of gRPC, and no other client was served."""
-    server = start_server({f"{port.upper()}_MAX_CONNECTIONS": "400"})
+    server = start_server({f"{port.upper()}_MAX_CONNECTIONS": "400", "GRPC_HANDSHAKE_TIMEOUT": "1 m"})
     address = server.grpc_address if port == "grpc" else server.pipelines_address
     host, _, number = address.rpartition(":")
     over, taken = threading.Event(), threading.Event()
 
     def open_many() -> None:
-        held: list[socket.socket] = []
+        held: deque[socket.socket] = deque()
         while not over.is_set():
-            held.append(socket.create_connection((host, int(number)), 20, ("127.0.1.1", 0)))
-            if len(held) > 600:
-                taken.set()
-                held.pop(0).close()
+            if len(held) < 600:
+                held.append(socket.create_connection((host, int(number)), 20, ("127.0.1.1", 0)))
+                held[-1].settimeout(0)
+                continue
+            taken.set()
+            # All stay as long as the server lets them.
+            if is_over(held[0]):
+                held.popleft().close()
+            held.rotate(-1)
         for connection in held:
             connection.close()
 
