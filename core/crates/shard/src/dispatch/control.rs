@@ -40,7 +40,10 @@ impl Shard {
         };
         let clients = self.sessions.clients().clone();
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
-        let places = self.places();
+        let places = match &reply.body {
+            Some(Body::UserId(user)) => Some(self.places(&catalog, UserId(*user))),
+            _ => None,
+        };
         let Some(connection) = self.sessions.get_mut(origin.connection) else {
             return;
         };
@@ -48,7 +51,9 @@ impl Shard {
         let changed_password = core::mem::take(&mut session.changes_password);
         let mut status = Status(reply.status);
         let grounds = reply.credential.unwrap_or_default();
-        if let (true, Some(Body::UserId(user))) = (status.is_ok(), &reply.body) {
+        if let (true, Some(Body::UserId(user)), Some(places)) =
+            (status.is_ok(), &reply.body, places)
+        {
             let login = Login::new(credential(UserId(*user), &grounds));
             // The credential may have been revoked since the control plane checked it.
             if !login.holds(&catalog, now) {

@@ -1,6 +1,9 @@
 //! Table of a shard's connections, and list of the connections with pending work.
 
-use headrace_model::Timestamp;
+use std::sync::Arc;
+
+use headrace_catalog::Catalog;
+use headrace_model::{Timestamp, UserId};
 
 use crate::{
     Shard,
@@ -13,14 +16,28 @@ use crate::{
         closing::DeadlineKind,
         connection::{Affinity, Connection, Login, Session, Source, Standing},
         pacing::Pace,
+        registry::Places,
     },
 };
 
 impl Shard {
-    /// Number of connections that all shards may have.
-    pub(crate) fn places(&self) -> usize {
+    /// Number of connections that all shards may have, and that the quota of a user allows.
+    pub(crate) fn places(&self, catalog: &Catalog, user: UserId) -> Places {
         let shards = usize::from(self.config.shards.get());
-        self.config.connections_max.saturating_mul(shards)
+        let allowed = (catalog.user_by_id(user)).map_or(0, |user| user.quota.connections);
+        Places {
+            of_all: self.config.connections_max.saturating_mul(shards),
+            of_quota: match allowed {
+                0 => usize::MAX,
+                allowed => allowed as usize,
+            },
+        }
+    }
+
+    fn has_place_for(&mut self, user: UserId) -> bool {
+        let catalog = Arc::clone(self.catalog.load());
+        let places = self.places(&catalog, user);
+        self.sessions.clients.has_place_for(user, places)
     }
 
     pub(crate) fn accepted(
@@ -35,8 +52,7 @@ impl Shard {
             self.close_unauthenticated(effects);
         }
         let is_full = self.sessions.counts.limited >= self.config.connections_max;
-        let is_beyond_share = (arrival.user)
-            .is_some_and(|user| !self.sessions.clients.has_place_for(user, self.places()));
+        let is_beyond_share = (arrival.user).is_some_and(|user| !self.has_place_for(user));
         if self.sessions.shutting_down || is_limited && (is_full || is_beyond_share) {
             effects.push(Effect::Close { connection: key });
             return;

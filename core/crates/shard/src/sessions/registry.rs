@@ -32,6 +32,15 @@ impl Client {
     }
 }
 
+/// Places of connections at this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places {
+    /// Number for all users.
+    pub(crate) of_all: usize,
+    /// Number that the quota of one user allows.
+    pub(crate) of_quota: usize,
+}
+
 #[derive(Debug, Default)]
 struct Clients {
     by_id: BTreeMap<ClientId, Client>,
@@ -65,11 +74,12 @@ impl Clients {
         }
     }
 
-    /// Return whether a user may have one more connection: half of the places that other users leave, or the first.
-    fn has_place_for(&self, user: UserId, places: usize) -> bool {
+    /// Return whether a user may have one more connection: half of the places that other users leave, or the first, and
+    /// as many as its quota has.
+    fn has_place_for(&self, user: UserId, places: Places) -> bool {
         let held = self.by_user.get(&user).copied().unwrap_or(0);
-        let left = places.saturating_sub(self.logged_in - held);
-        held == 0 || held < left / 2
+        let left = places.of_all.saturating_sub(self.logged_in - held);
+        held == 0 || held < (left / 2).min(places.of_quota)
     }
 
     fn set_user(&mut self, id: ClientId, user: Option<UserId>) {
@@ -123,7 +133,7 @@ impl ClientRegistry {
     }
 
     /// Record that a connection logged in, unless its user has as many of these places as one may have.
-    pub(crate) fn log_in(&self, id: ClientId, user: UserId, places: usize) -> bool {
+    pub(crate) fn log_in(&self, id: ClientId, user: UserId, places: Places) -> bool {
         let mut clients = self.lock();
         let is_known = (clients.by_id.get(&id)).is_some_and(|client| client.user == Some(user));
         let has_place = is_known || clients.has_place_for(user, places);
@@ -134,7 +144,7 @@ impl ClientRegistry {
     }
 
     /// Return whether a user may have one more of these places.
-    pub(crate) fn has_place_for(&self, user: UserId, places: usize) -> bool {
+    pub(crate) fn has_place_for(&self, user: UserId, places: Places) -> bool {
         self.lock().has_place_for(user, places)
     }
 

@@ -263,6 +263,44 @@ fn connections_of_one_user_leave_places_to_others() {
     assert_eq!(counts.collect::<Vec<_>>(), [Some(8), Some(4), Some(2)]);
 }
 
+/// The quota of connections refuses the next login, and a connection that a listener has logged in; root has none.
+#[test]
+fn connections_of_a_user_are_limited_by_its_quota() {
+    let mut world = World::new();
+    let Change::UserPut(mut limited) = user(1, "user-1", None) else {
+        unreachable!()
+    };
+    let with = |connections| {
+        Some(records::Quota {
+            connections,
+            ..Default::default()
+        })
+    };
+    limited.quota = with(2);
+    world.publish(vec![Change::UserPut(limited.clone())]);
+    let clients: Vec<usize> = (0..3).map(|_| world.client_of(1)).collect();
+    let closed = |world: &World| -> Vec<bool> {
+        clients
+            .iter()
+            .map(|client| world.is_closed(*client))
+            .collect()
+    };
+    assert_eq!(closed(&world), [false, false, true]);
+
+    // A smaller quota is for new connections: the present ones stay.
+    limited.quota = with(1);
+    world.publish(vec![Change::UserPut(limited.clone())]);
+    assert_eq!(closed(&world), [false, false, true]);
+    world.hang_up(clients[0]);
+    let beyond = world.client_of(1);
+    assert!(world.is_closed(beyond));
+
+    limited.quota = None;
+    world.publish(vec![Change::UserPut(limited)]);
+    let next = world.client_of(1);
+    assert!(!world.is_closed(next));
+}
+
 /// Numbers are reused, and a gateway's catalog may be old: a command contains the incarnation of its stream, topic or
 /// group.
 #[test]
