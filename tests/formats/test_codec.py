@@ -219,6 +219,21 @@ COMMANDS = [
         Code.ISSUE_TICKET,
         PATH + frames.u8(2) + frames.u32(60),
     ),
+    (core.encode_get_quotas, {}, Code.GET_QUOTAS, b""),
+    (core.encode_get_user_quota, {"user": "ann"}, Code.GET_USER_QUOTA, frames.ident("ann")),
+    (
+        core.encode_set_user_quota,
+        {"user": 4, "sent_bytes_per_second": 1024, "read_bytes_per_second": NEVER, "connections": 3},
+        Code.SET_USER_QUOTA,
+        frames.ident(4) + struct.pack("<QQQI", 1024, NEVER, 0, 3),
+    ),
+    (core.encode_get_topic_quota, IN_TOPIC, Code.GET_TOPIC_QUOTA, PATH),
+    (
+        core.encode_set_topic_quota,
+        IN_TOPIC | {"sent_bytes_per_second": 2048, "held_bytes": 1},
+        Code.SET_TOPIC_QUOTA,
+        PATH + struct.pack("<QQQI", 2048, 0, 1, 0),
+    ),
     (
         core.encode_plan_range,
         IN_TOPIC | {"partition": 1, "start": 2, "target_bytes": 3},
@@ -291,6 +306,8 @@ def test_every_command_can_be_encoded():
         (core.encode_update_user, {"user": 1, "status": "gone"}, "status", 3),
         (core.encode_poll_messages, IN_TOPIC | {"strategy": "never"}, "strategy", 3),
         (core.encode_issue_ticket, IN_TOPIC, "access", 3),
+        (core.encode_set_user_quota, {"user": 1, "sent_bytes_per_second": 1023}, "sent_bytes_per_second", 3),
+        (core.encode_set_topic_quota, IN_TOPIC | {"read_bytes_per_second": 1}, "read_bytes_per_second", 3),
         (core.encode_send_messages, {"messages": [(0, b"x", b"")], "key": b""} | IN_TOPIC, "key", 4028),
         (core.encode_send_messages, {"messages": []} | IN_TOPIC, "messages", 4009),
         (

@@ -1580,6 +1580,30 @@ def encode_issue_ticket(
     Decode the answer with `decode_issued_ticket`.
     """
 
+def encode_get_quotas() -> _Encoded:
+    """Encode a request for the quotas that the user may see. Decode the answer with `decode_quotas`."""
+
+def encode_get_user_quota(*, user: int | str) -> _Encoded:
+    """Encode a request for the quota of a user. Decode the answer with `decode_quota`."""
+
+def encode_set_user_quota(
+    *, user: int | str, sent_bytes_per_second: int = 0, read_bytes_per_second: int = 0, connections: int = 0
+) -> _Encoded:
+    """Encode the whole quota of a user; 0 is no limit."""
+
+def encode_get_topic_quota(*, stream: int | str, topic: int | str) -> _Encoded:
+    """Encode a request for the quota of a topic. Decode the answer with `decode_quota`."""
+
+def encode_set_topic_quota(
+    *,
+    stream: int | str,
+    topic: int | str,
+    sent_bytes_per_second: int = 0,
+    read_bytes_per_second: int = 0,
+    held_bytes: int = 0,
+) -> _Encoded:
+    """Encode the whole quota of a topic; 0 is no limit."""
+
 def encode_plan_range(
     *, stream: int | str, topic: int | str, partition: int, start: int = 0, end: int = ..., target_bytes: int = 0
 ) -> _Encoded:
@@ -1645,6 +1669,8 @@ def decode_pinned_reader(payload: bytes) -> PinnedReader: ...
 def decode_appended(payload: bytes) -> Appended: ...
 def decode_capabilities(payload: bytes) -> Capabilities: ...
 def decode_membership(payload: bytes) -> Membership: ...
+def decode_quota(payload: bytes) -> Quota | None: ...
+def decode_quotas(payload: bytes) -> list[QuotaRecord]: ...
 def decode_planned_range(payload: bytes) -> PlannedRange: ...
 def decode_issued_ticket(payload: bytes) -> IssuedTicket: ...
 def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
@@ -1710,6 +1736,38 @@ class PinnedReader:
     """True if an earlier request has pinned the value."""
     value: bytes
     """Value that is pinned: the earlier one, if there was one."""
+
+@final
+class Quota:
+    """Limits of what a user or a topic uses; 0 stands for no limit."""
+
+    sent_bytes_per_second: int
+    """Bytes of messages sent per second."""
+    read_bytes_per_second: int
+    """Bytes of messages read per second."""
+    held_bytes: int
+    """Bytes that a topic holds; 0 for a user."""
+    connections: int
+    """Connections that a user has at a time; 0 for a topic."""
+
+@final
+class QuotaRecord:
+    """Quota of a user, or of a topic."""
+
+    user_id: int | None
+    """Id of the user; None for a topic."""
+    username: str | None
+    """Name of the user; None for a topic."""
+    stream_id: int | None
+    """Id of the stream of the topic; None for a user."""
+    stream: str | None
+    """Name of the stream; None for a user."""
+    topic_id: int | None
+    """Id of the topic within the stream; None for a user."""
+    topic: str | None
+    """Name of the topic; None for a user."""
+    quota: Quota
+    """The limits."""
 
 @final
 class PlannedRange:

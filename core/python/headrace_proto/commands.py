@@ -182,6 +182,16 @@ class CommandCode(IntEnum):
     """Split a range of messages."""
     DELETE_TRANSACTION = 10027
     """Delete the last commit under a transaction name."""
+    GET_QUOTAS = 10030
+    """The quotas of the users and topics that the caller may read."""
+    GET_USER_QUOTA = 10031
+    """The quota of a user."""
+    SET_USER_QUOTA = 10032
+    """Replace or remove the quota of a user."""
+    GET_TOPIC_QUOTA = 10033
+    """The quota of a topic."""
+    SET_TOPIC_QUOTA = 10034
+    """Replace or remove the quota of a topic."""
 
     @property
     def is_extension(self) -> bool:
@@ -284,6 +294,11 @@ _ROWS = (
     (CommandCode.UNPIN_READER, "UnpinReader", "poll", (), ServedBy.GATEWAYS),
     (CommandCode.PLAN_RANGE, "PlanRange", "poll", (Attribute.TICKETS, Attribute.BINARY_ONLY,), ServedBy.ALL),
     (CommandCode.DELETE_TRANSACTION, "DeleteTransaction", "stream manage", (Attribute.AUDITED,), ServedBy.GATEWAYS),
+    (CommandCode.GET_QUOTAS, "GetQuotas", "login", (), ServedBy.ALL),
+    (CommandCode.GET_USER_QUOTA, "GetUserQuota", "users read or oneself", (Attribute.MAY_BE_MISSING,), ServedBy.ALL),
+    (CommandCode.SET_USER_QUOTA, "SetUserQuota", "users manage", (Attribute.AUDITED,), ServedBy.ALL),
+    (CommandCode.GET_TOPIC_QUOTA, "GetTopicQuota", "topic read", (Attribute.MAY_BE_MISSING,), ServedBy.ALL),
+    (CommandCode.SET_TOPIC_QUOTA, "SetTopicQuota", "topic manage", (Attribute.AUDITED,), ServedBy.ALL),
 )
 # fmt: on
 

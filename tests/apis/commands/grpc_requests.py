@@ -118,6 +118,12 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "READ_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
         "POLL_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
         "SEND_MESSAGES": [("Messages/Produce", batch), ("Messages/ProduceStream", batch)],
+        "GET_QUOTAS": ("Accounts/ListQuotas", v1.ListQuotasRequest()),
+        "GET_USER_QUOTA": ("Accounts/GetUserQuota", v1.GetUserQuotaRequest(user=_named(USERNAME))),
+        "GET_USER_QUOTA (oneself)": ("Accounts/GetUserQuota", v1.GetUserQuotaRequest(user=_named(LIMITED))),
+        "SET_USER_QUOTA": ("Accounts/SetUserQuota", v1.SetUserQuotaRequest(user=_named("missing"))),
+        "GET_TOPIC_QUOTA": ("Catalog/GetTopicQuota", v1.GetTopicQuotaRequest(**t)),
+        "SET_TOPIC_QUOTA": ("Catalog/SetTopicQuota", v1.SetTopicQuotaRequest(**t)),
         "FLUSH_UNSAVED_BUFFER": ("Messages/Flush", v1.FlushRequest(**t)),
         "WAIT_MESSAGES": (
             "Subscriptions/Consume",

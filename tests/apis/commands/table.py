@@ -116,6 +116,8 @@ def _of_every_user() -> tuple[Command, ...]:
             granted_by=set(),
             status=Status.INVALID_CREDENTIALS,
         ),
+        _command(Code.GET_QUOTAS),
+        _command(Code.GET_USER_QUOTA, frames.ident(LIMITED), what="(oneself)", granted_by=set()),
         _command(Code.GET_PERSONAL_ACCESS_TOKENS),
         _command(
             Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name(LIMITED) + frames.u64(0), status=Status.TOKEN_ALREADY_EXISTS
@@ -144,6 +146,10 @@ def _guarded(client_id: int) -> tuple[Command, ...]:
             "(another's)",
             status=Status.INVALID_CREDENTIALS,
         ),
+        _command(Code.GET_USER_QUOTA, frames.ident(USERNAME)),
+        _command(Code.SET_USER_QUOTA, frames.ident("missing") + bytes(28), status=Status.RESOURCE_NOT_FOUND),
+        _command(Code.GET_TOPIC_QUOTA, S + T),
+        _command(Code.SET_TOPIC_QUOTA, S + T + bytes(28)),
         _command(Code.DISCONNECT_CLIENT, frames.u32(NO_CLIENT), status=CLIENT_NOT_FOUND),
         _command(Code.WAIT_MESSAGES, poll + frames.u32(0) + frames.u64(0)),
         _command(Code.READ_MESSAGES, poll + frames.u32(0) + frames.u64(0)),

@@ -369,7 +369,7 @@ class Admin(ABC):
         )
         return self.call(changing(encode, nothing, stream=stream, topic=topic))
 
-    # ---- users, permissions, access tokens
+    # ---- users and permissions
 
     def users(self) -> list[core.User]:
         """List the users, without permissions."""
@@ -418,6 +418,78 @@ class Admin(ABC):
     def delete_user(self, user: Name) -> None:
         """Delete a user."""
         return self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing, user=user))
+
+    # ---- quotas
+
+    def quotas(self) -> list[core.QuotaRecord]:
+        """List the quotas of the users and topics that one may read, and one's own."""
+        return self.call(reading(core.encode_get_quotas(), core.decode_quotas))
+
+    def user_quota(self, user: Name) -> core.Quota:
+        """Get the quota of a user; 0 is no limit."""
+        encode = encoded(lambda: core.encode_get_user_quota(user=user))
+        return self.call(reading(encode, found(core.decode_quota, f"user {user!r}"), user=user))
+
+    def set_user_quota(
+        self, user: Name, *, sent_bytes_per_second: int = 0, read_bytes_per_second: int = 0, connections: int = 0
+    ) -> None:
+        """Replace the quota of a user, which all of its connections to a server share. Without limits it is removed.
+
+        Args:
+            user: The user. Root has no quota, and one's own is for others to change.
+            sent_bytes_per_second: Rate of sent messages, at least 1024; 0: no limit.
+            read_bytes_per_second: Rate of read messages, at least 1024; 0: no limit.
+            connections: Number of connections at a time; 0: no limit.
+        """
+        encode = encoded(
+            lambda: core.encode_set_user_quota(
+                user=user,
+                sent_bytes_per_second=sent_bytes_per_second,
+                read_bytes_per_second=read_bytes_per_second,
+                connections=connections,
+            )
+        )
+        return self.call(changing(encode, nothing, user=user))
+
+    def topic_quota(self, stream: Name, topic: Name) -> core.Quota:
+        """Get the quota of a topic; 0 is no limit."""
+        encode = encoded(lambda: core.encode_get_topic_quota(stream=stream, topic=topic))
+        return self.call(
+            reading(
+                encode, found(core.decode_quota, f"topic {topic!r} in stream {stream!r}"), stream=stream, topic=topic
+            )
+        )
+
+    def set_topic_quota(
+        self,
+        stream: Name,
+        topic: Name,
+        *,
+        sent_bytes_per_second: int = 0,
+        read_bytes_per_second: int = 0,
+        held_bytes: int = 0,
+    ) -> None:
+        """Replace the quota of a topic, which all of its users share. Without limits it is removed.
+
+        Args:
+            stream: The stream.
+            topic: The topic.
+            sent_bytes_per_second: Rate of sent messages, at least 1024; 0: no limit.
+            read_bytes_per_second: Rate of read messages, at least 1024; 0: no limit.
+            held_bytes: Size of all partitions; 0: no limit.
+        """
+        encode = encoded(
+            lambda: core.encode_set_topic_quota(
+                stream=stream,
+                topic=topic,
+                sent_bytes_per_second=sent_bytes_per_second,
+                read_bytes_per_second=read_bytes_per_second,
+                held_bytes=held_bytes,
+            )
+        )
+        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+
+    # ---- access tokens and tickets
 
     def tokens(self) -> list[core.AccessToken]:
         """List one's own access tokens, without their secrets."""

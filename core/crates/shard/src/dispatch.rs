@@ -13,6 +13,7 @@ mod messages;
 mod notes;
 mod partitions;
 mod plans;
+mod quotas;
 mod stages;
 mod statistics;
 mod streams;
@@ -89,6 +90,7 @@ pub(crate) fn has_sizeable_answer(code: u32) -> bool {
             | CommandCode::GetConsumerGroups
             | CommandCode::DescribePartitions
             | CommandCode::GetTransaction
+            | CommandCode::GetQuotas
     )
 }
 
@@ -532,6 +534,11 @@ impl Context<'_> {
             Command::UpdateUser(request) => self.update_user(request),
             Command::UpdatePermissions(request) => self.update_permissions(request),
             Command::ChangePassword(request) => self.change_password(request),
+            Command::GetQuotas => Ok(self.get_quotas()),
+            Command::GetUserQuota(request) => self.get_user_quota(request),
+            Command::SetUserQuota(request) => self.set_user_quota(request),
+            Command::GetTopicQuota(request) => self.get_topic_quota(request),
+            Command::SetTopicQuota(request) => self.set_topic_quota(request),
             Command::GetPersonalAccessTokens => Ok(self.get_access_tokens()),
             Command::CreatePersonalAccessToken(request) => users::create_access_token(request),
             Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),

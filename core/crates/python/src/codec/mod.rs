@@ -13,6 +13,7 @@ mod json_polled;
 mod json_send;
 mod permissions;
 mod plans;
+mod quotas;
 mod records;
 mod responses;
 mod tickets;
@@ -31,6 +32,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     commands::register(module)?;
     extensions::register(module)?;
     plans::register(module)?;
+    quotas::register(module)?;
     tickets::register(module)?;
     transactions::register(module)?;
     batch::register(module)?;

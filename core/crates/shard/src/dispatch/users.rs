@@ -81,14 +81,14 @@ fn user_header(user: &User) -> UserHeader<'_> {
 }
 
 impl Context<'_> {
-    fn find_user(&self, identifier: Identifier<'_>) -> Option<&Arc<User>> {
+    pub(super) fn find_user(&self, identifier: Identifier<'_>) -> Option<&Arc<User>> {
         match identifier {
             Identifier::Numeric(id) => self.catalog.user_by_id(UserId(id)),
             Identifier::Named(name) => self.catalog.user_by_name(name),
         }
     }
 
-    fn user(&self, identifier: Identifier<'_>) -> Result<&Arc<User>, Status> {
+    pub(super) fn user(&self, identifier: Identifier<'_>) -> Result<&Arc<User>, Status> {
         self.find_user(identifier).ok_or(Status::RESOURCE_NOT_FOUND)
     }
 
@@ -109,7 +109,11 @@ impl Context<'_> {
     }
 
     /// Check permission unless the target is the caller. A user who does not exist counts as another user.
-    fn allow_unless_self(&self, target: Option<&Arc<User>>, action: Action) -> Result<(), Status> {
+    pub(super) fn allow_unless_self(
+        &self,
+        target: Option<&Arc<User>>,
+        action: Action,
+    ) -> Result<(), Status> {
         match target {
             Some(user) if authorise_unless_self(self.catalog, self.user, user.id, action) => Ok(()),
             Some(_) => Err(Status::UNAUTHORIZED),
@@ -118,7 +122,7 @@ impl Context<'_> {
     }
 
     /// Check that users change and delete only those who have no more rights than they have themselves.
-    fn allow_changing(&self, user: &User) -> Result<(), Status> {
+    pub(super) fn allow_changing(&self, user: &User) -> Result<(), Status> {
         let permissions = user.permissions.as_ref();
         if user.id == self.user || may_grant(self.catalog, self.user, None, permissions) {
             Ok(())

@@ -10,6 +10,7 @@ use super::*;
 use crate::batch::INDEX_BYTES;
 use crate::permissions::Permissions;
 use crate::permissions::tests::permissions;
+use crate::quota::tests::quota;
 use crate::{Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, WatchAction};
 
 /// Owned values from which commands of every kind are built.
@@ -195,6 +196,20 @@ impl Values {
                 user: self.identifier(0),
                 username: self.flag.then_some(&*self.name),
                 status_code: self.by_number[2].then_some(self.small),
+            }),
+            CommandCode::GetQuotas => Command::GetQuotas,
+            CommandCode::GetUserQuota => Command::GetUserQuota(GetUser {
+                user: self.identifier(0),
+            }),
+            CommandCode::SetUserQuota => Command::SetUserQuota(SetUserQuota {
+                user: self.identifier(0),
+                quota: quota(self.large, self.medium),
+            }),
+            CommandCode::GetTopicQuota => Command::GetTopicQuota(self.topic_path()),
+            CommandCode::SetTopicQuota => Command::SetTopicQuota(SetTopicQuota {
+                stream: self.identifier(0),
+                topic: self.identifier(1),
+                quota: quota(self.large, self.medium),
             }),
             CommandCode::UpdatePermissions => Command::UpdatePermissions(UpdatePermissions {
                 user: self.identifier(0),
@@ -408,7 +423,7 @@ fn there_are_47_commands_and_the_extensions() {
         .iter()
         .copied()
         .partition(|code| code.is_extension());
-    assert_eq!((classic.len(), extensions.len()), (47, 21));
+    assert_eq!((classic.len(), extensions.len()), (47, 26));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }

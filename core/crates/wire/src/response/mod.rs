@@ -10,6 +10,7 @@ mod group;
 mod message;
 mod part;
 mod plan;
+mod quota;
 mod reply;
 mod stats;
 mod stream;
@@ -27,6 +28,7 @@ pub use message::{
     Appended, ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader, ReadAnswer, ReadGap,
 };
 pub use plan::{PlannedRange, RangeSplit};
+pub use quota::{QuotaRecord, QuotaSubject};
 pub use reply::Response;
 pub use stats::{CacheMetrics, Stats, semantic_version};
 pub use stream::{StreamDetails, StreamHeader};
@@ -34,10 +36,10 @@ pub use topic::{PartitionDescription, PartitionInfo, TopicDetails, TopicHeader};
 pub use transaction::{ReaderPin, StagedMessages, TransactionInfo, TransactionResult};
 pub use user::{Identity, RawAccessToken, TokenInfo, UserDetails, UserHeader};
 
-use crate::Malformed;
 use crate::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
 use crate::reader::Reader;
 use crate::writer::Writer;
+use crate::{Malformed, Quota};
 use part::Part;
 
 /// Decode a list: items back to back to the end of the payload.

@@ -218,6 +218,7 @@ proptest! {
                 response,
                 Response::Clients(_) | Response::Users(_) | Response::Tokens(_) | Response::Streams(_)
                     | Response::Topics(_) | Response::Groups(_) | Response::Watched(_) | Response::Described(_)
+                    | Response::Quotas(_)
             );
             if !opaque_end && !is_list {
                 payload.push(0);

@@ -76,6 +76,21 @@ class AccountsStub:
                 request_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.DeleteUserRequest.SerializeToString,
                 response_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.DeleteUserResponse.FromString,
                 _registered_method=True)
+        self.ListQuotas = channel.unary_unary(
+                '/headrace.gateway.v1.Accounts/ListQuotas',
+                request_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListQuotasRequest.SerializeToString,
+                response_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListQuotasResponse.FromString,
+                _registered_method=True)
+        self.GetUserQuota = channel.unary_unary(
+                '/headrace.gateway.v1.Accounts/GetUserQuota',
+                request_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.GetUserQuotaRequest.SerializeToString,
+                response_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.GetUserQuotaResponse.FromString,
+                _registered_method=True)
+        self.SetUserQuota = channel.unary_unary(
+                '/headrace.gateway.v1.Accounts/SetUserQuota',
+                request_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.SetUserQuotaRequest.SerializeToString,
+                response_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.SetUserQuotaResponse.FromString,
+                _registered_method=True)
         self.ListAccessTokens = channel.unary_unary(
                 '/headrace.gateway.v1.Accounts/ListAccessTokens',
                 request_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListAccessTokensRequest.SerializeToString,
@@ -146,6 +161,26 @@ class AccountsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListQuotas(self, request, context):
+        """Lists the quotas of the users and topics that the caller may read, and the caller's own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetUserQuota(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetUserQuota(self, request, context):
+        """Replaces the quota of a user, or removes it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListAccessTokens(self, request, context):
         """Lists the access tokens of the caller.
         """
@@ -203,6 +238,21 @@ def add_AccountsServicer_to_server(servicer, server):
                     servicer.DeleteUser,
                     request_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.DeleteUserRequest.FromString,
                     response_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.DeleteUserResponse.SerializeToString,
+            ),
+            'ListQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuotas,
+                    request_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListQuotasRequest.FromString,
+                    response_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListQuotasResponse.SerializeToString,
+            ),
+            'GetUserQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUserQuota,
+                    request_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.GetUserQuotaRequest.FromString,
+                    response_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.GetUserQuotaResponse.SerializeToString,
+            ),
+            'SetUserQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetUserQuota,
+                    request_deserializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.SetUserQuotaRequest.FromString,
+                    response_serializer=headrace_dot_gateway_dot_v1_dot_accounts__pb2.SetUserQuotaResponse.SerializeToString,
             ),
             'ListAccessTokens': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAccessTokens,
@@ -416,6 +466,87 @@ class Accounts:
             '/headrace.gateway.v1.Accounts/DeleteUser',
             headrace_dot_gateway_dot_v1_dot_accounts__pb2.DeleteUserRequest.SerializeToString,
             headrace_dot_gateway_dot_v1_dot_accounts__pb2.DeleteUserResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.gateway.v1.Accounts/ListQuotas',
+            headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListQuotasRequest.SerializeToString,
+            headrace_dot_gateway_dot_v1_dot_accounts__pb2.ListQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUserQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.gateway.v1.Accounts/GetUserQuota',
+            headrace_dot_gateway_dot_v1_dot_accounts__pb2.GetUserQuotaRequest.SerializeToString,
+            headrace_dot_gateway_dot_v1_dot_accounts__pb2.GetUserQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetUserQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.gateway.v1.Accounts/SetUserQuota',
+            headrace_dot_gateway_dot_v1_dot_accounts__pb2.SetUserQuotaRequest.SerializeToString,
+            headrace_dot_gateway_dot_v1_dot_accounts__pb2.SetUserQuotaResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,11 @@ class AccountsStub:
     """Replaces the permissions of a user, or removes them all."""
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]
     DeleteUser: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteUserRequest, _accounts_pb2.DeleteUserResponse]
+    ListQuotas: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListQuotasRequest, _accounts_pb2.ListQuotasResponse]
+    """Lists the quotas of the users and topics that the caller may read, and the caller's own."""
+    GetUserQuota: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.GetUserQuotaRequest, _accounts_pb2.GetUserQuotaResponse]
+    SetUserQuota: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SetUserQuotaRequest, _accounts_pb2.SetUserQuotaResponse]
+    """Replaces the quota of a user, or removes it."""
     ListAccessTokens: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAccessTokensRequest, _accounts_pb2.ListAccessTokensResponse]
     """Lists the access tokens of the caller."""
     CreateAccessToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccessTokenRequest, _accounts_pb2.CreateAccessTokenResponse]
@@ -74,6 +79,11 @@ class AccountsAsyncStub(AccountsStub):
     """Replaces the permissions of a user, or removes them all."""
     ChangePassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]  # type: ignore[assignment]
     DeleteUser: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteUserRequest, _accounts_pb2.DeleteUserResponse]  # type: ignore[assignment]
+    ListQuotas: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListQuotasRequest, _accounts_pb2.ListQuotasResponse]  # type: ignore[assignment]
+    """Lists the quotas of the users and topics that the caller may read, and the caller's own."""
+    GetUserQuota: _aio.UnaryUnaryMultiCallable[_accounts_pb2.GetUserQuotaRequest, _accounts_pb2.GetUserQuotaResponse]  # type: ignore[assignment]
+    SetUserQuota: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SetUserQuotaRequest, _accounts_pb2.SetUserQuotaResponse]  # type: ignore[assignment]
+    """Replaces the quota of a user, or removes it."""
     ListAccessTokens: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAccessTokensRequest, _accounts_pb2.ListAccessTokensResponse]  # type: ignore[assignment]
     """Lists the access tokens of the caller."""
     CreateAccessToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccessTokenRequest, _accounts_pb2.CreateAccessTokenResponse]  # type: ignore[assignment]
@@ -139,6 +149,29 @@ class AccountsServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.DeleteUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.DeleteUserResponse, _abc.Awaitable[_accounts_pb2.DeleteUserResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListQuotas(
+        self,
+        request: _accounts_pb2.ListQuotasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.ListQuotasResponse, _abc.Awaitable[_accounts_pb2.ListQuotasResponse]]:
+        """Lists the quotas of the users and topics that the caller may read, and the caller's own."""
+
+    @_abc_1.abstractmethod
+    def GetUserQuota(
+        self,
+        request: _accounts_pb2.GetUserQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.GetUserQuotaResponse, _abc.Awaitable[_accounts_pb2.GetUserQuotaResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SetUserQuota(
+        self,
+        request: _accounts_pb2.SetUserQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_accounts_pb2.SetUserQuotaResponse, _abc.Awaitable[_accounts_pb2.SetUserQuotaResponse]]:
+        """Replaces the quota of a user, or removes it."""
 
     @_abc_1.abstractmethod
     def ListAccessTokens(

@@ -1077,3 +1077,92 @@ class DeleteConsumerGroupResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteConsumerGroupResponse: _TypeAlias = DeleteConsumerGroupResponse  # noqa: Y015
+
+@_typing.final
+class GetTopicQuotaRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def stream(self) -> _identifier_pb2.Identifier: ...
+    @_builtins.property
+    def topic(self) -> _identifier_pb2.Identifier: ...
+    def __init__(
+        self,
+        *,
+        stream: _identifier_pb2.Identifier | None = ...,
+        topic: _identifier_pb2.Identifier | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stream", b"stream", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stream", b"stream", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTopicQuotaRequest: _TypeAlias = GetTopicQuotaRequest  # noqa: Y015
+
+@_typing.final
+class GetTopicQuotaResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTA_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quota(self) -> _catalog_pb2.Quota: ...
+    def __init__(
+        self,
+        *,
+        quota: _catalog_pb2.Quota | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTopicQuotaResponse: _TypeAlias = GetTopicQuotaResponse  # noqa: Y015
+
+@_typing.final
+class SetTopicQuotaRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUOTA_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def stream(self) -> _identifier_pb2.Identifier: ...
+    @_builtins.property
+    def topic(self) -> _identifier_pb2.Identifier: ...
+    @_builtins.property
+    def quota(self) -> _catalog_pb2.Quota:
+        """Absent, or without limits: the quota is removed. A topic has no connections."""
+
+    def __init__(
+        self,
+        *,
+        stream: _identifier_pb2.Identifier | None = ...,
+        topic: _identifier_pb2.Identifier | None = ...,
+        quota: _catalog_pb2.Quota | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota", "stream", b"stream", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quota", b"quota", "stream", b"stream", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetTopicQuotaRequest: _TypeAlias = SetTopicQuotaRequest  # noqa: Y015
+
+@_typing.final
+class SetTopicQuotaResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetTopicQuotaResponse: _TypeAlias = SetTopicQuotaResponse  # noqa: Y015

@@ -101,6 +101,16 @@ class CatalogStub:
                 request_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.DeleteTopicRequest.SerializeToString,
                 response_deserializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.DeleteTopicResponse.FromString,
                 _registered_method=True)
+        self.GetTopicQuota = channel.unary_unary(
+                '/headrace.gateway.v1.Catalog/GetTopicQuota',
+                request_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.GetTopicQuotaRequest.SerializeToString,
+                response_deserializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.GetTopicQuotaResponse.FromString,
+                _registered_method=True)
+        self.SetTopicQuota = channel.unary_unary(
+                '/headrace.gateway.v1.Catalog/SetTopicQuota',
+                request_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.SetTopicQuotaRequest.SerializeToString,
+                response_deserializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.SetTopicQuotaResponse.FromString,
+                _registered_method=True)
         self.CreatePartitions = channel.unary_unary(
                 '/headrace.gateway.v1.Catalog/CreatePartitions',
                 request_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.CreatePartitionsRequest.SerializeToString,
@@ -223,6 +233,19 @@ class CatalogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTopicQuota(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetTopicQuota(self, request, context):
+        """Replaces the quota of a topic, or removes it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CreatePartitions(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -329,6 +352,16 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.DeleteTopic,
                     request_deserializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.DeleteTopicRequest.FromString,
                     response_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.DeleteTopicResponse.SerializeToString,
+            ),
+            'GetTopicQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTopicQuota,
+                    request_deserializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.GetTopicQuotaRequest.FromString,
+                    response_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.GetTopicQuotaResponse.SerializeToString,
+            ),
+            'SetTopicQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetTopicQuota,
+                    request_deserializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.SetTopicQuotaRequest.FromString,
+                    response_serializer=headrace_dot_gateway_dot_v1_dot_catalog__pb2.SetTopicQuotaResponse.SerializeToString,
             ),
             'CreatePartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.CreatePartitions,
@@ -697,6 +730,60 @@ class Catalog:
             '/headrace.gateway.v1.Catalog/DeleteTopic',
             headrace_dot_gateway_dot_v1_dot_catalog__pb2.DeleteTopicRequest.SerializeToString,
             headrace_dot_gateway_dot_v1_dot_catalog__pb2.DeleteTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTopicQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.gateway.v1.Catalog/GetTopicQuota',
+            headrace_dot_gateway_dot_v1_dot_catalog__pb2.GetTopicQuotaRequest.SerializeToString,
+            headrace_dot_gateway_dot_v1_dot_catalog__pb2.GetTopicQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetTopicQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.gateway.v1.Catalog/SetTopicQuota',
+            headrace_dot_gateway_dot_v1_dot_catalog__pb2.SetTopicQuotaRequest.SerializeToString,
+            headrace_dot_gateway_dot_v1_dot_catalog__pb2.SetTopicQuotaResponse.FromString,
             options,
             channel_credentials,
             insecure,

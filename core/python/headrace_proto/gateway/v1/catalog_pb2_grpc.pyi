@@ -55,6 +55,9 @@ class CatalogStub:
     PurgeTopic: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.PurgeTopicRequest, _catalog_pb2.PurgeTopicResponse]
     """Deletes the messages, and keeps the topic."""
     DeleteTopic: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.DeleteTopicRequest, _catalog_pb2.DeleteTopicResponse]
+    GetTopicQuota: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.GetTopicQuotaRequest, _catalog_pb2.GetTopicQuotaResponse]
+    SetTopicQuota: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.SetTopicQuotaRequest, _catalog_pb2.SetTopicQuotaResponse]
+    """Replaces the quota of a topic, or removes it."""
     CreatePartitions: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.CreatePartitionsRequest, _catalog_pb2.CreatePartitionsResponse]
     DeletePartitions: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.DeletePartitionsRequest, _catalog_pb2.DeletePartitionsResponse]
     """Deletes the last partitions with their messages."""
@@ -92,6 +95,9 @@ class CatalogAsyncStub(CatalogStub):
     PurgeTopic: _aio.UnaryUnaryMultiCallable[_catalog_pb2.PurgeTopicRequest, _catalog_pb2.PurgeTopicResponse]  # type: ignore[assignment]
     """Deletes the messages, and keeps the topic."""
     DeleteTopic: _aio.UnaryUnaryMultiCallable[_catalog_pb2.DeleteTopicRequest, _catalog_pb2.DeleteTopicResponse]  # type: ignore[assignment]
+    GetTopicQuota: _aio.UnaryUnaryMultiCallable[_catalog_pb2.GetTopicQuotaRequest, _catalog_pb2.GetTopicQuotaResponse]  # type: ignore[assignment]
+    SetTopicQuota: _aio.UnaryUnaryMultiCallable[_catalog_pb2.SetTopicQuotaRequest, _catalog_pb2.SetTopicQuotaResponse]  # type: ignore[assignment]
+    """Replaces the quota of a topic, or removes it."""
     CreatePartitions: _aio.UnaryUnaryMultiCallable[_catalog_pb2.CreatePartitionsRequest, _catalog_pb2.CreatePartitionsResponse]  # type: ignore[assignment]
     DeletePartitions: _aio.UnaryUnaryMultiCallable[_catalog_pb2.DeletePartitionsRequest, _catalog_pb2.DeletePartitionsResponse]  # type: ignore[assignment]
     """Deletes the last partitions with their messages."""
@@ -198,6 +204,21 @@ class CatalogServicer(metaclass=_abc_1.ABCMeta):
         request: _catalog_pb2.DeleteTopicRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_catalog_pb2.DeleteTopicResponse, _abc.Awaitable[_catalog_pb2.DeleteTopicResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetTopicQuota(
+        self,
+        request: _catalog_pb2.GetTopicQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_catalog_pb2.GetTopicQuotaResponse, _abc.Awaitable[_catalog_pb2.GetTopicQuotaResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SetTopicQuota(
+        self,
+        request: _catalog_pb2.SetTopicQuotaRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_catalog_pb2.SetTopicQuotaResponse, _abc.Awaitable[_catalog_pb2.SetTopicQuotaResponse]]:
+        """Replaces the quota of a topic, or removes it."""
 
     @_abc_1.abstractmethod
     def CreatePartitions(

@@ -28,7 +28,7 @@ OWN_ACTIONS: Final = frozenset(
 TOPIC_ACTIONS: Final = frozenset(
     {
         *("create_stream", "update_stream", "delete_stream", "purge_stream"),
-        *("create_topic", "update_topic", "delete_topic", "purge_topic"),
+        *("create_topic", "update_topic", "delete_topic", "purge_topic", "set_topic_quota"),
         *("create_partitions", "delete_partitions", "delete_segments", "delete_transaction"),
     }
 )

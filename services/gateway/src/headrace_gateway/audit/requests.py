@@ -15,7 +15,7 @@ from headrace_proto.control.v1 import Request
 _TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
 
 # State machine commands that users issue. The others belong to message processing or are internal to the cluster.
-_CHANGES: Final = TOPIC_ACTIONS | OWN_ACTIONS | {"update_user", "delete_user", "update_permissions"}
+_CHANGES: Final = TOPIC_ACTIONS | OWN_ACTIONS | {"update_user", "delete_user", "update_permissions", "set_user_quota"}
 _SECRETS: Final = frozenset({"password", "current_password", "new_password", "password_hash", "digest", "token"})
 _CODES: Final[dict[int, str]] = {
     CommandCode.DELETE_SEGMENTS: "delete_segments",

@@ -15,6 +15,7 @@ from headrace_proto.catalog.v1 import (
     CompressionAlgorithm,
     GlobalPermissions,
     Permissions,
+    Quota,
     StreamPermissions,
     TopicPermissions,
     UserStatus,
@@ -237,6 +238,16 @@ def message(stored: headrace_core.Message) -> Message:
             value_kind=HeaderKind.Value(_PREFIX + value_kind.upper()),
         )
     return shown
+
+
+def quota_message(quota: headrace_core.Quota) -> Quota:
+    """Return a quota as a message."""
+    return Quota(
+        sent_bytes_per_second=quota.sent_bytes_per_second,
+        read_bytes_per_second=quota.read_bytes_per_second,
+        held_bytes=quota.held_bytes,
+        connections=quota.connections,
+    )
 
 
 def _kind(kind: HeaderKind.ValueType) -> str:

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use crate::permissions::Permissions;
 use crate::permissions::tests::permissions;
+use crate::quota::tests::quota;
 use crate::response::*;
 use crate::{
     CommandCode, CompressionAlgorithm, NodeRole, NodeStatus, PartitionState, Status,
@@ -54,6 +55,26 @@ pub(super) fn values() -> impl Strategy<Value = Values> {
 }
 
 impl Values {
+    fn quota_record(&self) -> QuotaRecord<'_> {
+        let subject = if self.small.is_multiple_of(2) {
+            QuotaSubject::User {
+                id: self.medium,
+                name: &self.name,
+            }
+        } else {
+            QuotaSubject::Topic {
+                stream_id: self.medium,
+                topic_id: self.medium.rotate_left(3),
+                stream: &self.name,
+                topic: &self.name,
+            }
+        };
+        QuotaRecord {
+            subject,
+            quota: quota(self.large, self.medium),
+        }
+    }
+
     fn pick<T: Copy>(&self, all: &[T]) -> T {
         all[usize::from(self.small) % all.len()]
     }
@@ -351,6 +372,10 @@ impl Values {
                 number: self.large.rotate_left(7),
                 committed_at: u64::from(self.medium),
             }),
+            Code::GetUserQuota | Code::GetTopicQuota => {
+                Response::Quota(quota(self.large, self.medium))
+            }
+            Code::GetQuotas => Response::Quotas(vec![self.quota_record(); self.items]),
             Code::PinReader => Response::Pinned(ReaderPin {
                 already_pinned: self.small.is_multiple_of(2),
                 value: &self.bytes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import headrace_core as core
 from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
@@ -9,11 +11,14 @@ from headrace_gateway.grpc.conversions import (
     identifier,
     permissions,
     permissions_message,
+    quota_message,
     status_of_user,
     user_summary,
 )
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
+
+_Record = TypeVar("_Record")
 
 
 class Accounts:
@@ -69,6 +74,40 @@ class Accounts:
         await caller.execute(core.encode_delete_user(user=identifier(request.user, "user")))
         return v1.DeleteUserResponse()
 
+    async def list_quotas(self, _: v1.ListQuotasRequest, caller: Caller) -> v1.ListQuotasResponse:
+        response = v1.ListQuotasResponse()
+        for record in core.decode_quotas(await caller.execute(core.encode_get_quotas())):
+            quota = quota_message(record.quota)
+            if record.user_id is not None:
+                response.users.add(user_id=record.user_id, username=record.username or "", quota=quota)
+            else:
+                response.topics.add(
+                    stream_id=record.stream_id or 0,
+                    stream=record.stream or "",
+                    topic_id=record.topic_id or 0,
+                    topic=record.topic or "",
+                    quota=quota,
+                )
+        return response
+
+    async def get_user_quota(self, request: v1.GetUserQuotaRequest, caller: Caller) -> v1.GetUserQuotaResponse:
+        name = identifier(request.user, "user")
+        quota = _found(core.decode_quota(await caller.find(core.encode_get_user_quota(user=name))))
+        return v1.GetUserQuotaResponse(quota=quota_message(quota))
+
+    async def set_user_quota(self, request: v1.SetUserQuotaRequest, caller: Caller) -> v1.SetUserQuotaResponse:
+        quota = request.quota
+        if quota.held_bytes > 0:
+            raise Refused(Status.INVALID_COMMAND, "quota.held_bytes: a user holds no bytes, topics do")
+        command = core.encode_set_user_quota(
+            user=identifier(request.user, "user"),
+            sent_bytes_per_second=quota.sent_bytes_per_second,
+            read_bytes_per_second=quota.read_bytes_per_second,
+            connections=quota.connections,
+        )
+        await caller.execute(command)
+        return v1.SetUserQuotaResponse()
+
     async def list_access_tokens(self, _: v1.ListAccessTokensRequest, caller: Caller) -> v1.ListAccessTokensResponse:
         tokens = core.decode_access_tokens(await caller.execute(core.encode_get_personal_access_tokens()))
         return v1.ListAccessTokensResponse(
@@ -91,7 +130,7 @@ class Accounts:
         return v1.DeleteAccessTokenResponse()
 
 
-def _found(user: core.User | None) -> core.User:
-    if user is None:
+def _found(record: _Record | None) -> _Record:
+    if record is None:
         raise Refused(Status.RESOURCE_NOT_FOUND, "the user does not exist")
-    return user
+    return record

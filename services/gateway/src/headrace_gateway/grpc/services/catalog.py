@@ -13,6 +13,7 @@ from headrace_gateway.grpc.conversions import (
     group_summary,
     identifier,
     partition_summaries,
+    quota_message,
     stream_summary,
     topic_summary,
 )
@@ -114,6 +115,26 @@ class Catalog:
         return v1.DeleteTopicResponse()
 
     # ---- partitions and segments
+
+    async def get_topic_quota(self, request: v1.GetTopicQuotaRequest, caller: Caller) -> v1.GetTopicQuotaResponse:
+        stream, topic = identifier(request.stream, "stream"), identifier(request.topic, "topic")
+        payload = await caller.find(core.encode_get_topic_quota(stream=stream, topic=topic))
+        return v1.GetTopicQuotaResponse(quota=quota_message(_found(core.decode_quota(payload))))
+
+    async def set_topic_quota(self, request: v1.SetTopicQuotaRequest, caller: Caller) -> v1.SetTopicQuotaResponse:
+        stream, topic = identifier(request.stream, "stream"), identifier(request.topic, "topic")
+        quota = request.quota
+        if quota.connections > 0:
+            raise Refused(Status.INVALID_COMMAND, "quota.connections: a topic has no connections, users do")
+        command = core.encode_set_topic_quota(
+            stream=stream,
+            topic=topic,
+            sent_bytes_per_second=quota.sent_bytes_per_second,
+            read_bytes_per_second=quota.read_bytes_per_second,
+            held_bytes=quota.held_bytes,
+        )
+        await caller.execute(command)
+        return v1.SetTopicQuotaResponse()
 
     async def create_partitions(
         self, request: v1.CreatePartitionsRequest, caller: Caller

@@ -12,6 +12,7 @@ from headrace_gateway.http.handlers import (
     messages,
     offsets,
     partitions,
+    quotas,
     search,
     sessions,
     settings,
@@ -44,6 +45,7 @@ ROUTES: list[Route] = [
         groups,
         lags,
         members,
+        quotas,
         connectors,
     )
     for route in family.routes.all
