@@ -26,6 +26,8 @@ COMMANDS = {
     "group-reset": ("group", "reset", "{stream}", "t", "g", "--to", "last", "--dry-run"),
     "user-list": ("user", "list"),
     "user-show": ("user", "show", "{user}"),
+    "quota-list": ("quota", "list"),
+    "quota-show": ("quota", "show", "--user", "{user}"),
     "token-list": ("token", "list"),
     "client-list": ("client", "list"),
     "stats": ("stats",),

@@ -127,3 +127,33 @@ def test_a_client_is_disconnected(headrace: Shell, topic: tuple[str, str]) -> No
         headrace("send", *topic, "after", "-p", "0")
         assert process.stdout.readline() == b"after\n"
         process.terminate()
+
+
+def test_quotas_are_set_shown_and_removed(headrace: Shell, topic: tuple[str, str]) -> None:
+    stream, name = topic
+    headrace("user", "create", "quentin", "--new-password", "secret")
+    said = headrace.run("quota", "set", "--user", "quentin", "--sent", "10 MiB", "--connections", "5").stderr
+    assert said == b"set the quota of user 'quentin'\n"
+    headrace("quota", "set", "--stream", stream, "--topic", name, "--held", "1 GiB")
+    found = json.loads(headrace("quota", "show", "--user", "quentin", "--json"))
+    assert (found["user"], found["sent_bytes_per_second"], found["connections"]) == ("quentin", 10 * 2**20, 5)
+    of_topic = json.loads(headrace("quota", "show", "--stream", stream, "--topic", name, "--json"))
+    assert (of_topic["stream"], of_topic["topic"], of_topic["held_bytes"]) == (stream, name, 2**30)
+    assert [one for one in json.loads(headrace("quota", "list", "--json")) if one["user"] == "quentin"] == [found]
+    table = headrace("quota", "list")
+    assert "10.5 MB/s" in table
+    assert f"{stream}/{name}" in table
+    headrace("quota", "delete", "--user", "quentin")
+    headrace("quota", "delete", "--stream", stream, "--topic", name)
+    assert "quentin" not in headrace("quota", "list")
+
+    for arguments, message in (
+        (("--user", "iggy", "--connections", "1"), b"error: 'iggy', the root user, has no quota\n"),
+        (("--user", "quentin", "--sent", "1 KB"), b"--sent is at least 1 KiB per second"),
+        (("--user", "quentin"), b"give a limit, or remove the quota: headrace quota delete"),
+        (("--user", "quentin", "--held", "1 GiB"), b"--held is for topics: users hold no bytes"),
+        (("--stream", stream, "--topic", name, "--connections", "1"), b"--connections is for users"),
+        (("--stream", stream, "--held", "1 GiB"), b"give --user, or --stream and --topic"),
+        (("--user", "quentin", "--stream", stream, "--sent", "1 MiB"), b"give --user, or --stream and --topic"),
+    ):
+        assert message in headrace.run("quota", "set", *arguments).stderr, arguments

@@ -16,6 +16,7 @@ from headrace_core import (
     Partition,
     PartitionDescription,
     Permissions,
+    Quota,
     Stream,
     Topic,
     User,
@@ -163,6 +164,24 @@ class ShownUserDocument(UserDocument):
     """A user with permissions: `user show`."""
 
     grants: list[GrantDocument]
+
+
+class QuotaDocument(TypedDict):
+    """A quota of a user or of a topic: `quota list`, `quota show`. 0 is no limit."""
+
+    user_id: int | None
+    """None for a topic."""
+    user: str | None
+    stream: str | None
+    """None for a user."""
+    topic_id: int | None
+    topic: str | None
+    sent_bytes_per_second: int
+    read_bytes_per_second: int
+    held_bytes: int
+    """0 for a user."""
+    connections: int
+    """0 for a topic."""
 
 
 class TokenDocument(TypedDict):
@@ -335,6 +354,29 @@ def user_document(user: User) -> UserDocument:
         "status": user.status,
         "created_at_micros": user.created_at_micros,
         "created_at": timestamp(user.created_at_micros),
+    }
+
+
+def quota_document(
+    quota: Quota,
+    *,
+    user_id: int | None = None,
+    user: str | None = None,
+    stream: str | None = None,
+    topic_id: int | None = None,
+    topic: str | None = None,
+) -> QuotaDocument:
+    """Return the document of a quota of a user, or of a topic."""
+    return {
+        "user_id": user_id,
+        "user": user,
+        "stream": stream,
+        "topic_id": topic_id,
+        "topic": topic,
+        "sent_bytes_per_second": quota.sent_bytes_per_second,
+        "read_bytes_per_second": quota.read_bytes_per_second,
+        "held_bytes": quota.held_bytes,
+        "connections": quota.connections,
     }
 
 

@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "export": Entry("export", "Write the messages of a topic to a file."),
         "import": Entry("import_", "Send the messages of a file to a topic."),
         "user": Entry("users", "Manage users and their permissions."),
+        "quota": Entry("quotas", "Limit what users and topics use."),
         "token": Entry("tokens", "Manage the personal access tokens of the user that is logged in."),
         "client": Entry("clients", "List and close client connections."),
         "stats": Entry("stats", "Show the statistics of a server."),

@@ -34,6 +34,8 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "user-create": documents.UserDocument,
         "user-list": list[documents.UserDocument],
         "user-show": documents.ShownUserDocument,
+        "quota-list": list[documents.QuotaDocument],
+        "quota-show": documents.QuotaDocument,
         "token-create": documents.TokenDocument,
         "token-list": list[documents.TokenDocument],
         "client-list": list[documents.ClientDocument],

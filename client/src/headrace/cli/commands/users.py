@@ -10,7 +10,7 @@ import click
 from headrace.cli import output
 from headrace.cli.asking import confirm, with_yes
 from headrace.cli.documents import ShownUserDocument, grant_documents, user_document
-from headrace.cli.errors import CommandError, those_there
+from headrace.cli.errors import CommandError
 from headrace.cli.family import family
 from headrace.cli.granting import changed, rights_of
 from headrace.cli.options import completing
@@ -18,7 +18,7 @@ from headrace.cli.options.arguments import USER_ARGUMENT
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import NewName
-from headrace.cli.servers.resolving import candidates, find_stream, find_topic
+from headrace.cli.servers.resolving import find_stream, find_topic, find_user
 from headrace.cli.servers.target import Target, ask_password
 from headrace_core import (
     Client,
@@ -29,7 +29,6 @@ from headrace_core import (
     encode_change_password,
     encode_create_user,
     encode_delete_user,
-    encode_get_user,
     encode_get_users,
     encode_update_permissions,
     encode_update_user,
@@ -63,7 +62,7 @@ def create(target: Target, form: Form, name: str, new_password: str | None) -> N
             if error.name != "UserAlreadyExists":
                 raise
             raise CommandError(f"there is a user {name!r} already") from error
-        found = created if created is not None else _find(client, name)
+        found = created if created is not None else find_user(client, name)
     output.show(form, user_document(found), lambda: _print_table([found]))
 
 
@@ -84,7 +83,7 @@ def list_users(target: Target, form: Form) -> None:
 def show(target: Target, form: Form, user: str) -> None:
     """Show a user with its permissions."""
     with target.connected() as client:
-        found = _find(client, user)
+        found = find_user(client, user)
         grants = grant_documents(found.permissions)
         names = _names(client) if grants else {}
     document: ShownUserDocument = {**user_document(found), "grants": grants}
@@ -110,7 +109,7 @@ def show(target: Target, form: Form, user: str) -> None:
 def rename(target: Target, user: str, name: str) -> None:
     """Give a user another NAME."""
     with target.connected() as client:
-        found = _find(client, user)
+        found = find_user(client, user)
         client.request(*encode_update_user(user=found.id, username=name))
     output.say(f"user {found.username!r} is now {name!r}")
 
@@ -131,7 +130,7 @@ def rename(target: Target, user: str, name: str) -> None:
 def password(target: Target, user: str, current_password: str | None, new_password: str | None) -> None:
     """Change the password of a user, which ends its logins."""
     with target.connected() as client:
-        found = _find(client, user)
+        found = find_user(client, user)
         current = current_password if current_password is not None else ask_password(found.username)
         new = _new_password(found.username, new_password)
         try:
@@ -200,7 +199,7 @@ def revoke(target: Target, user: str, permissions: tuple[str, ...], stream: str 
 def delete(target: Target, user: str, yes: bool) -> None:
     """Delete a user with its access tokens."""
     with target.connected() as client:
-        found = _find(client, user)
+        found = find_user(client, user)
         confirm(f"delete user {found.username!r}", yes=yes)
         client.request(*encode_delete_user(user=found.id))
     output.say(f"deleted user {found.username!r}")
@@ -218,7 +217,7 @@ def _new_password(name: str, given: str | None) -> str:
 
 def _set_status(target: Target, user: str, status: Literal["active", "inactive"]) -> None:
     with target.connected() as client:
-        found = _find(client, user)
+        found = find_user(client, user)
         client.request(*encode_update_user(user=found.id, status=status))
     output.say(f"user {found.username!r} is {status}")
 
@@ -229,7 +228,7 @@ def _change(
     if topic is not None and stream is None:
         raise click.UsageError("--topic needs --stream")
     with target.connected() as client:
-        found = _find(client, user)
+        found = find_user(client, user)
         stream_id = topic_id = None
         place = "everywhere"
         if stream is not None and topic is not None:
@@ -247,23 +246,6 @@ def _change(
                 raise
             raise CommandError(f"the permissions of {found.username!r}, the root user, cannot be changed") from error
     output.say(f"{found.username!r} {'has' if given else 'no longer has'} {', '.join(rights)} {place}")
-
-
-def _find(client: Client, text: str) -> User:
-    found = [user for given in candidates(text) if (user := _user(client, given)) is not None]
-    if len(found) > 1:
-        raise CommandError(
-            f"{text!r} is the id of user {found[0].username!r} and the name of user {found[1].id}: "
-            f"give id:{text} or name:{text}"
-        )
-    if not found:
-        names = [user.username for user in decode_users(client.request(*encode_get_users()))]
-        raise CommandError(f"there is no user {text!r} {those_there(names, otherwise=f'headrace user create {text}')}")
-    return found[0]
-
-
-def _user(client: Client, given: int | str) -> User | None:
-    return decode_user(client.request(*encode_get_user(user=given)))
 
 
 def _names(client: Client) -> dict[tuple[int, int | None], str]:

@@ -1,4 +1,4 @@
-"""Streams, topics, partitions and groups by name; for those that do not exist, a message with those that do.
+"""Streams, topics, partitions, groups and users by name; for those that do not exist, a message with those that do.
 
 A text of digits may be an id or a name. It is looked up as both, and refused if both exist: ``id:42`` and ``name:42``
 say which one is meant. Users who may not read an object can still use it, for example to send: what they give is then
@@ -17,8 +17,13 @@ from headrace_core import (
     ServerError,
     Stream,
     Topic,
+    User,
     decode_stream,
+    decode_user,
+    decode_users,
     encode_get_stream,
+    encode_get_user,
+    encode_get_users,
 )
 
 _ID_MAX: Final = 2**32 - 1
@@ -129,6 +134,28 @@ def find_topic(client: Client, stream: str, topic: str) -> TopicPath:
         )
         raise CommandError(f"there is no topic {topic!r} in stream {parent.name!r} {there}")
     return TopicPath(parent.id, found[0].id, found[0], f"{parent.name}/{found[0].name}")
+
+
+def find_user(client: Client, text: str) -> User:
+    """Return a user with permissions.
+
+    Raises:
+        CommandError: There is none of this name or id, or there is one of each.
+    """
+    found = [user for given in candidates(text) if (user := _user(client, given)) is not None]
+    if len(found) > 1:
+        raise CommandError(
+            f"{text!r} is the id of user {found[0].username!r} and the name of user {found[1].id}: "
+            f"give id:{text} or name:{text}"
+        )
+    if not found:
+        names = [user.username for user in decode_users(client.request(*encode_get_users()))]
+        raise CommandError(f"there is no user {text!r} {those_there(names, otherwise=f'headrace user create {text}')}")
+    return found[0]
+
+
+def _user(client: Client, given: Identifier) -> User | None:
+    return decode_user(client.request(*encode_get_user(user=given)))
 
 
 def find_group(client: Client, path: TopicPath, text: str) -> ConsumerGroup:
