@@ -19,7 +19,7 @@ use std::{
     net::IpAddr,
 };
 
-use headrace_model::{ShardId, Timestamp};
+use headrace_model::{ShardId, Timestamp, UserId};
 use headrace_wire::Status;
 
 use self::{closing::DeadlineKind, connection::Connection, registry::ClientRegistry, turns::Turns};
@@ -43,8 +43,9 @@ pub(crate) struct Sessions {
     /// Connections that found no buffer, and the time at which they try again.
     starved: Vec<ConnectionKey>,
     retry_at: Option<Timestamp>,
-    /// Connections whose next request waits because of a quota, in the order in which they began to wait.
-    delayed: Vec<ConnectionKey>,
+    /// Connections whose next request waits because of a quota, in the order in which they began to wait, with the user
+    /// of those inside the process.
+    delayed: Vec<(ConnectionKey, Option<UserId>)>,
     heartbeats_at: Timestamp,
     stale_members_at: Timestamp,
     slow_readers_at: Timestamp,

@@ -107,8 +107,9 @@ impl Shard {
             .gateway_link
             .as_deref()
             .is_some_and(GatewayLink::has_violated_protocol);
+        let is_surplus = connection.session.pace.is_surplus();
         self.sessions.put(connection);
-        if is_broken {
+        if is_broken || is_surplus {
             self.close(key, effects);
         }
     }

@@ -19,6 +19,10 @@ use crate::{
     api::{ConnectionKey, Effect},
 };
 
+/// Maximum number of delayed connections inside the process of one user: as many as the pool of the process gives to
+/// one.
+const IN_PROCESS_MAX: usize = 1024;
+
 /// Direction of the messages of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -65,6 +69,8 @@ pub(crate) struct Pace {
     rates: Rates,
     /// Beginning and end of the delay.
     delay: Option<(Timestamp, Timestamp)>,
+    /// True if too many connections of the user are delayed: this one is to be closed.
+    is_surplus: bool,
 }
 
 impl Pace {
@@ -72,6 +78,12 @@ impl Pace {
     #[inline]
     pub(crate) fn is_delayed(&self) -> bool {
         self.delay.is_some()
+    }
+
+    /// Return whether the connection is to be closed instead of being delayed.
+    #[inline]
+    pub(crate) fn is_surplus(&self) -> bool {
+        self.is_surplus
     }
 
     /// Forget the delay: another shard has taken the connection.
@@ -120,8 +132,8 @@ impl Shard {
         false
     }
 
-    /// Charge a request of this size, or its answer, to its user and to its topic, if these have rates. Returns false if
-    /// it has to wait because of its topic.
+    /// Charge a request of this size, or its answer, to its user and to its topic, if these have rates. Returns false
+    /// if it has to wait because of its topic.
     #[inline]
     pub(crate) fn pay(
         &mut self,
@@ -172,13 +184,22 @@ impl Shard {
             "a request that waits is not tried"
         );
         session.pace.delay = Some((self.now, until));
-        self.sessions.delayed.push(key);
+        // Connections of clients are limited anyway. Those of the process are not, and one whose caller has gone is
+        // noticed only when its delay is over.
+        let user = session
+            .principal()
+            .filter(|_| session.arrival.is_in_process());
+        if user.is_some() {
+            let same = (self.sessions.delayed.iter()).filter(|(_, other)| *other == user);
+            session.pace.is_surplus = same.count() >= IN_PROCESS_MAX;
+        }
+        self.sessions.delayed.push((key, user));
     }
 
     /// Go on with the connections whose delay is over, in the order in which they began to wait.
     pub(crate) fn resume_delayed(&mut self) {
         let now = self.now;
-        for key in core::mem::take(&mut self.sessions.delayed) {
+        for (key, user) in core::mem::take(&mut self.sessions.delayed) {
             let Some(connection) = self.sessions.get_mut(key) else {
                 continue;
             };
@@ -189,7 +210,7 @@ impl Shard {
             // The client cannot send heartbeats while it waits.
             session.last_heartbeat = now;
             if until > now {
-                self.sessions.delayed.push(key);
+                self.sessions.delayed.push((key, user));
                 continue;
             }
             session.pace.delay = None;
@@ -215,7 +236,7 @@ impl Sessions {
     /// Have the delayed connections try again at the next tick, as quotas may have changed.
     pub(crate) fn review_delays(&mut self) {
         for index in 0..self.delayed.len() {
-            let key = self.delayed[index];
+            let (key, _) = self.delayed[index];
             if let Some(connection) = self.get_mut(key)
                 && let Some((since, _)) = connection.session.pace.delay
             {

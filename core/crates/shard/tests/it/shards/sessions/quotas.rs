@@ -4,6 +4,7 @@ use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_shard::Reading;
 use headrace_wire::{
     Command, PollingStrategy, Status,
+    batch::BatchBuilder,
     command::{StageMessages, WaitMessages},
 };
 
@@ -18,6 +19,8 @@ const RATE: u64 = 1 << 20;
 const BURST: u64 = 1 << 20;
 const PAYLOAD_BYTES: usize = 100_000;
 static PAYLOAD: [u8; PAYLOAD_BYTES] = [7; PAYLOAD_BYTES];
+/// More answers than any rate of these tests allows.
+const ANSWERS_MAX: u64 = 2_000;
 const SECOND: u64 = 1_000_000;
 
 fn sending(rate: u64) -> records::Quota {
@@ -77,6 +80,31 @@ enum Load {
     Send,
     Poll,
     Wait,
+    /// A stage with a message of this size.
+    Stage(usize),
+}
+
+impl Load {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Send | Self::Poll | Self::Wait => PAYLOAD_BYTES as u64,
+            Self::Stage(bytes) => bytes as u64,
+        }
+    }
+}
+
+fn stage(bytes: usize) -> BatchBuilder {
+    batch(&[&PAYLOAD[..bytes]])
+}
+
+fn staging(stage: &BatchBuilder) -> Command<'_> {
+    Command::StageMessages(StageMessages {
+        batch: to_partition(stage, 1),
+        stage: 0,
+        lifetime_seconds: 0,
+        chunk: 0,
+        is_last: true,
+    })
 }
 
 fn begin(world: &mut World, link: usize, load: Load) {
@@ -90,11 +118,12 @@ fn begin(world: &mut World, link: usize, load: Load) {
             };
             world.request(link, &Command::WaitMessages(wait));
         }
+        Load::Stage(bytes) => world.request(link, &staging(&stage(bytes))),
     }
 }
 
-/// Run clients, each of which repeats its request as soon as it is answered, for some seconds in steps of a tick. Returns
-/// the number of answers.
+/// Run clients, each of which repeats its request as soon as it is answered, for some seconds in steps of a tick.
+/// Returns the number of answers.
 fn run(world: &mut World, links: &[usize], load: Load, seconds: u64) -> u64 {
     let mut answers = 0;
     for _ in 0..seconds * 10 {
@@ -104,6 +133,7 @@ fn run(world: &mut World, links: &[usize], load: Load, seconds: u64) -> u64 {
                 while let Some(reply) = world.try_reply(*link) {
                     assert_eq!(reply.status, Status::OK);
                     answers += 1;
+                    assert!(answers < ANSWERS_MAX, "nothing is limited");
                     begin(world, *link, load);
                 }
             }
@@ -117,8 +147,8 @@ fn run(world: &mut World, links: &[usize], load: Load, seconds: u64) -> u64 {
 }
 
 /// Check that this many answers are what the rate allows in some seconds, within a twentieth.
-fn check_rate(answers: u64, seconds: u64) {
-    let bytes = answers * PAYLOAD_BYTES as u64;
+fn check_rate(answers: u64, load: Load, seconds: u64) {
+    let bytes = answers * load.bytes();
     let allowed = BURST + RATE * seconds;
     assert!(bytes < allowed * 21 / 20, "{bytes} of {allowed}");
     assert!(bytes > allowed * 19 / 20, "{bytes} of {allowed}");
@@ -152,11 +182,15 @@ fn fill(world: &mut World) {
 /// CTL-13: all connections of a user together send at the rate of its quota, and another user is answered at once.
 #[test]
 fn a_user_sends_at_its_rate_whatever_the_number_of_its_connections() {
-    for connections in [1, 20] {
+    for (connections, load, seconds) in [
+        (1, Load::Send, 20),
+        (20, Load::Send, 20),
+        (2, Load::Stage(15_000), 5),
+    ] {
         let mut world = with_quota(sending(RATE));
-        let links = clients(&mut world, LIMITED, Load::Send, connections);
-        check_rate(run(&mut world, &links, Load::Send, 20), 20);
-        assert!(delayed_micros(&world) > 10 * SECOND);
+        let links = clients(&mut world, LIMITED, load, connections);
+        check_rate(run(&mut world, &links, load, seconds), load, seconds);
+        assert!(delayed_micros(&world) > SECOND);
 
         let other = world.in_process(0, FREE);
         for _ in 0..100 {
@@ -178,7 +212,7 @@ fn a_user_reads_at_its_rate() {
         let mut world = with_quota(reading(RATE));
         fill(&mut world);
         let links = clients(&mut world, LIMITED, load, 20);
-        check_rate(run(&mut world, &links, load, 20), 20);
+        check_rate(run(&mut world, &links, load, 20), load, 20);
         let others = clients(&mut world, FREE, load, 1);
         assert_eq!(world.reply(others[0]).payloads().len(), 1);
         // Sending is not limited.
@@ -196,16 +230,19 @@ fn a_topic_is_used_at_its_rate_by_all_users_together() {
         (Load::Send, sending(RATE)),
         (Load::Poll, reading(RATE)),
         (Load::Wait, reading(RATE)),
+        // One stage has a buffer of its own, the other one lies in the receive buffer.
+        (Load::Stage(17_000), sending(RATE)),
+        (Load::Stage(15_000), sending(RATE)),
     ] {
         let mut world = with_quota(records::Quota::default());
         fill(&mut world);
         world.publish(vec![topic_with(quota)]);
         let links = [
-            clients(&mut world, LIMITED, load, 4),
-            clients(&mut world, FREE, load, 4),
+            clients(&mut world, LIMITED, load, 1),
+            clients(&mut world, FREE, load, 1),
         ]
         .concat();
-        check_rate(run(&mut world, &links, load, 20), 20);
+        check_rate(run(&mut world, &links, load, 5), load, 5);
         assert!(world.reports[0].contains("topic t of stream s"));
     }
 }
@@ -222,6 +259,7 @@ fn small_requests_use_up_the_rate() {
             break;
         }
         answers += 1;
+        assert!(answers < ANSWERS_MAX, "nothing is limited");
     }
     // A little time passes with each.
     let free = BURST / 1024;
@@ -346,7 +384,7 @@ fn a_gateway_charges_its_clients_once() {
     ]);
     let link = world.in_process(0, LIMITED);
     begin(&mut world, link, Load::Send);
-    check_rate(run(&mut world, &[link], Load::Send, 20), 20);
+    check_rate(run(&mut world, &[link], Load::Send, 20), Load::Send, 20);
 }
 
 /// An end of a session while a request waits: the request is refused, not executed.
@@ -371,8 +409,8 @@ fn holding(held_bytes: u64, purge_epoch: u64) -> Change {
     })
 }
 
-/// CTL-13: a topic that holds as much as its quota allows refuses batches and stages to all of its partitions, and takes
-/// them again when there is room.
+/// CTL-13: a topic that holds as much as its quota allows refuses batches and stages to all of its partitions, and
+/// takes them again when there is room.
 #[test]
 fn a_full_topic_takes_no_messages_until_there_is_room() {
     let mut world = with_quota(records::Quota::default());
@@ -389,15 +427,8 @@ fn a_full_topic_takes_no_messages_until_there_is_room() {
     // A batch with a buffer of its own, one in the receive buffer, and a stage.
     assert_eq!(world.send(link, 0, &[b"x"]), full);
     for bytes in [1, PAYLOAD_BYTES] {
-        let staged = batch(&[&PAYLOAD[..bytes]]);
-        let stage = Command::StageMessages(StageMessages {
-            batch: to_partition(&staged, 1),
-            stage: 0,
-            lifetime_seconds: 0,
-            chunk: 0,
-            is_last: true,
-        });
-        assert_eq!(world.ask(link, &stage).status, full);
+        let staged = stage(bytes);
+        assert_eq!(world.ask(link, &staging(&staged)).status, full);
     }
     begin(&mut world, link, Load::Poll);
     assert_eq!(world.reply(link).payloads()[0].len(), PAYLOAD_BYTES);
@@ -429,4 +460,27 @@ fn a_node_keeps_its_share_of_a_topic() {
         }
     }
     assert_eq!(sent, [6, 6]);
+}
+
+/// Callers inside the process that have gone leave connections that are noticed only when their delay is over. Their
+/// number is limited for each user.
+#[test]
+fn delayed_connections_inside_the_process_are_limited() {
+    const MAX: usize = 1024;
+    let mut world = with_quota(sending(1024));
+    let link = world.in_process(0, LIMITED);
+    assert_eq!(world.send(link, 0, &[&vec![7; 2 << 20]]), Status::OK);
+    let links: Vec<usize> = (0..MAX + 10)
+        .map(|_| world.in_process(0, LIMITED))
+        .collect();
+    for link in &links {
+        world.post(*link, 0, &[b"waits"]);
+    }
+    let closed = |world: &World| links.iter().filter(|link| world.is_closed(**link)).count();
+    assert_eq!(closed(&world), 10);
+    world.publish(vec![user_with(LIMITED, records::Quota::default())]);
+    world.pass(SECOND);
+    assert_eq!(world.reply(links[0]).status, Status::OK);
+    assert_eq!(world.reply(links[MAX - 1]).status, Status::OK);
+    assert_eq!(closed(&world), 10);
 }
