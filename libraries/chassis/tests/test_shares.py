@@ -17,3 +17,12 @@ def test_one_user_has_half_of_what_the_others_leave(count_max, expected):
         places.give_back("c")
         assert places.take("c")
         assert not places.take("c")
+
+
+def test_one_user_has_no_more_than_the_maximum_of_each():
+    places = Shares(100, each_max=10)
+    assert [sum(places.take(user) for _ in range(101)) for user in "abc"] == [10, 10, 10]
+    assert places.holds("a")
+    for _ in range(10):
+        places.give_back("a")
+    assert not places.holds("a")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from headrace_chassis.shares import share_of
+from headrace_chassis.shares import Shares
 from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.connections.identities import Identities
-from headrace_gateway.push.connections.limits import Counted
 from headrace_gateway.push.feeds.cache import Cache
 from headrace_gateway.push.feeds.partition_feeds import Reads
 from headrace_gateway.push.feeds.topics import Topics
@@ -28,7 +27,7 @@ class Services:
         self.clock = clock
         self.topics = Topics(sessions, interval_seconds=config.partitions_interval.seconds)
         self._reads = Reads(sessions, Cache(config.cache_size.bytes), batch_bytes=config.batch_size.bytes)
-        self._by_user = Counted(min(config.max_connections_per_user, share_of(config.max_connections)))
+        self._by_user = Shares(config.max_connections, each_max=config.max_connections_per_user)
         self._watches: dict[int, Watch] = {}
 
     def joined(self, user_id: int) -> Watch | None:

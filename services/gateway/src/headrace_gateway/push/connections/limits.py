@@ -20,10 +20,6 @@ class Counted:
         self._counts[owner] += 1
         return True
 
-    def holds(self, owner: Hashable) -> bool:
-        """Return whether an owner has any items."""
-        return owner in self._counts
-
     def give_back(self, owner: Hashable) -> None:
         """Count one item less."""
         self._counts[owner] -= 1
