@@ -13,6 +13,9 @@ from headrace_connectors.sources.postgres import streaming
 from headrace_connectors.sources.postgres.cdc import PostgresCdc
 from headrace_connectors.sources.postgres.settings import CdcSettings
 
+MARKER = "public.last"
+"""Table whose changes show that all others have arrived."""
+
 
 @asynccontextmanager
 async def cdc_sources(database_url: str, **usual: Any) -> AsyncIterator[Callable[..., Awaitable[PostgresCdc]]]:

@@ -6,7 +6,7 @@ import pytest
 from tests.connectors.standalone.changes import cdc_sources, polled
 from tests.connectors.standalone.received import PLACE
 
-from headrace_connectors.contract import ConnectorError, Received
+from headrace_connectors.contract import ConnectorError, Received, Unavailable
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
 from headrace_connectors.sinks.postgres.sink import PostgresSink
 
@@ -119,6 +119,15 @@ TRANSACTIONS = {
 }
 
 
+async def test_old_rows_have_columns_without_a_value(pair_of):
+    """Regression: test_decoding does not write them, and the old row did not look like a whole one."""
+    pair = await pair_of(["t"], *DEFERRABLE, decoder="test_decoding")
+    pair.database.execute("INSERT INTO t VALUES (1, NULL), (2, 'x'), (3, NULL)")
+    pair.database.execute("UPDATE t SET id = id % 3 + 1, v = id")
+    await pair.copied()
+    assert pair.is_equal()
+
+
 @pytest.mark.parametrize("copies", [DEFERRABLE, PLAIN], ids=["deferrable", "plain"])
 async def test_keys_move_together(pair_of, copies):
     """Regression: a row whose new key was taken replaced the one there, which had not left yet."""
@@ -185,6 +194,21 @@ async def test_columns_that_a_server_computes_are_equal(pair_of, columns, size):
     if "n int UNIQUE" in columns[0]:
         execute("UPDATE t SET n = DEFAULT WHERE id = 5")
     await pair.copied(size)
+    assert pair.is_equal()
+
+
+async def test_a_column_that_is_dropped_is_left_out(pair_of):
+    """Regression: the statement of an identity column names all columns, and stopped the sink for good."""
+    pair = await pair_of(
+        ["t"], "CREATE TABLE {schema}.t (id int PRIMARY KEY, n int GENERATED ALWAYS AS IDENTITY, x int)"
+    )
+    pair.database.execute("INSERT INTO t VALUES (1)")
+    await pair.copied()
+    pair.database.execute("ALTER TABLE t DROP x; ALTER TABLE copy.t DROP x")
+    pair.database.execute("UPDATE t SET n = DEFAULT")
+    with pytest.raises(Unavailable, match="looking at the columns again"):
+        await pair.copied()
+    await pair.copied()
     assert pair.is_equal()
 
 

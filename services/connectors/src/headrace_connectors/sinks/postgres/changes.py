@@ -15,7 +15,7 @@ import psycopg
 from psycopg import AsyncCursor, sql
 from psycopg.rows import DictRow
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Unavailable
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.postgres.copies import Copy, copy_of
@@ -99,9 +99,11 @@ class ChangeWriter:
     async def prepared(self, connection: Connection, messages: Sequence[tuple[int, Received]]) -> list[Statement]:
         """Return statements."""
         changes: list[tuple[Change, Received]] = []
+        # Tables whose columns were looked at for these messages: fields may be ignored in all of them.
+        looked_at: set[str] = set()
         for index, message in messages:
             try:
-                change = await self._change(connection, message.record.payload)
+                change = await self._change(connection, message.record.payload, looked_at)
             except InvalidRecord as error:
                 raise InvalidRecord(str(error), index=index) from error
             if change is not None:
@@ -129,7 +131,7 @@ class ChangeWriter:
                 found += change.target.statements(change, moves, occupied)
         return found
 
-    async def _change(self, connection: Connection, payload: Any) -> Change | None:
+    async def _change(self, connection: Connection, payload: Any, looked_at: set[str]) -> Change | None:
         operation, source = _operation(payload)
         table = self._tables.get(source) if self._tables else source
         if table is None:
@@ -138,9 +140,10 @@ class ChangeWriter:
             raise InvalidRecord(f"settings.tables does not name {source}: add it, or set ignore_unknown")
         row, old = payload.get("row"), payload.get("old")
         target = self._targets.get(table)
-        if target is None or (not self._ignores_unknown and target.lacks_columns_of(row)):
+        if target is None or (target.lacks_columns_of(row) and not (self._ignores_unknown and table in looked_at)):
             # A column may have been added since.
             target = await self._target(connection, table)
+            looked_at.add(table)
         return target.change(operation, row, old)
 
     async def _occupied(self, connection: Connection, changes: Sequence[Change]) -> dict[Spot, bool]:
@@ -168,7 +171,19 @@ class ChangeWriter:
         return found
 
     async def execute(self, connection: Connection, prepared: Sequence[Statement]) -> None:
-        """Execute all statements in their order, without waiting for each."""
+        """Execute all statements in their order, without waiting for each.
+
+        Raises:
+            Unavailable: A column was dropped since the tables were looked at.
+            psycopg.Error: Another failure.
+        """
+        try:
+            await self._execute(connection, prepared)
+        except psycopg.errors.UndefinedColumn as error:
+            self._targets.clear()
+            raise Unavailable(f"{self.what}: {' '.join(str(error).split())}; looking at the columns again") from error
+
+    async def _execute(self, connection: Connection, prepared: Sequence[Statement]) -> None:
         searches: list[AsyncCursor[DictRow]] = []
         async with connection.pipeline(), connection.cursor() as cursor:
             for statement in prepared:

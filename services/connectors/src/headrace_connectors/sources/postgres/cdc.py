@@ -281,7 +281,7 @@ class PostgresCdc(Source):
     async def close(self) -> None:
         """Disconnect."""
         await self._changes.close()
-        await self._database.close()
+        await self._snapshot.forget()
 
     # ---- the snapshot
 

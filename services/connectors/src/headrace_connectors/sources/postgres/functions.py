@@ -82,6 +82,6 @@ class PeekedChanges:
                 (settings.slot, settings.batch_size),
             )
             lines = [(parse_lsn(row["lsn"]), row["xid"], row["data"]) for row in rows]
-            return await asyncio.to_thread(lambda: list(test_decoding.transactions(lines)))
+            return await asyncio.to_thread(lambda: list(test_decoding.transactions(lines, self._slot.whole)))
         except MalformedChange as error:
             raise ConnectorError(f"the output of {settings.decoder} cannot be understood: {error}") from error

@@ -48,6 +48,8 @@ class Slot:
         self._database = database
         self._version = 0
         self._partitioned: frozenset[str] = frozenset()
+        self.whole: frozenset[str] = frozenset()
+        """Tables whose old rows are in the log with all columns."""
         self.oids: dict[str, int] = {}
         """Identifiers of the tables. A table that gets the name of another one has another."""
 
@@ -89,7 +91,8 @@ class Slot:
         rows = await self._database.rows(
             "looking for the tables",
             "SELECT n.nspname || '.' || c.relname AS name, c.oid::bigint AS oid, c.relkind = 'p' AS is_partitioned, "
-            "c.relpersistence = 'u' AS is_unlogged FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "c.relpersistence = 'u' AS is_unlogged, c.relreplident = 'f' AS is_whole "
+            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE c.relkind IN ('r', 'p') AND n.nspname || '.' || c.relname = ANY(%s)",
             (list(self._settings.tables),),
         )
@@ -105,6 +108,7 @@ class Slot:
         if replaced := sorted(name for name, oid in oids.items() if known.get(name, oid) != oid):
             raise ConnectorError(replacement(", ".join(replaced)))
         self.oids = oids
+        self.whole = frozenset(row["name"] for row in rows if row["is_whole"])
         return rows
 
     async def check_again(self) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
 
+import psycopg
 from psycopg import sql
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from headrace_connectors.contract import Unavailable
+from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.postgresql.connection import Connection, Database, failures
 from headrace_connectors.postgresql.tables import TableName
 from headrace_connectors.sources.postgres.progress import Visible
@@ -67,7 +69,7 @@ class Snapshot:
         self._publication = publication
         self._batch_size = batch_size
         self._connection: Connection | None = None
-        self._found: AsyncIterator[Rows] | None = None
+        self._found: AsyncGenerator[Rows] | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -104,11 +106,14 @@ class Snapshot:
         return rows
 
     async def forget(self) -> None:
-        """Give the transaction up."""
-        self._found = self._connection = None
+        """Give the transaction up, with the connection."""
+        found, self._found, self._connection = self._found, None, None
         await self._database.close()
+        if found is not None:
+            with contextlib.suppress(ConnectorError, psycopg.Error):
+                await found.aclose()
 
-    async def _read(self) -> AsyncIterator[Rows]:
+    async def _read(self) -> AsyncGenerator[Rows]:
         connection = await self._database.connection()
         for table in self._tables:
             with failures(f"reading {table}"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from headrace_connectors.sources.postgres.changes import Change, MalformedChange, Operation, Row, Transaction
@@ -27,11 +27,12 @@ _OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 
-def transactions(lines: Iterable[tuple[int, int, str]]) -> Iterable[Transaction]:
+def transactions(lines: Iterable[tuple[int, int, str]], whole: Collection[str] = frozenset()) -> Iterable[Transaction]:
     """Group the lines of ``pg_logical_slot_peek_changes`` by transaction.
 
     Args:
         lines: Log position, transaction id and text of each.
+        whole: Tables whose old rows have all columns, of which those without a value are not written.
 
     Raises:
         MalformedChange: A line cannot be understood.
@@ -39,12 +40,18 @@ def transactions(lines: Iterable[tuple[int, int, str]]) -> Iterable[Transaction]
     changes: list[Change] = []
     for lsn, xid, text in lines:
         if text.startswith("table "):
-            changes += parse_change(text)
+            changes += [_completed(change) if change.table in whole else change for change in parse_change(text)]
         elif text.startswith("BEGIN"):
             changes = []
         elif text.startswith("COMMIT"):
             yield Transaction(xid, lsn, changes, lsn)
             changes = []
+
+
+def _completed(change: Change) -> Change:
+    if change.row is None or change.old is None:
+        return change
+    return change._replace(old=dict.fromkeys(change.row) | change.old)
 
 
 def parse_change(text: str) -> list[Change]:
