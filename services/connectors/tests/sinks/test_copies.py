@@ -23,6 +23,7 @@ class Pair:
         self._log = []
         self._sink = None
         self.position = 0
+        self.repeats = 0
 
     async def copied(self, size=1000, *, is_killed=False):
         """Write all changes, so many at a time; each part is durable, and may be the last one of a process."""
@@ -34,6 +35,8 @@ class Pair:
             # The transaction that reads it ends with a batch of its own.
             await polled(self.source)
             await self.source.commit()
+        repeated = self._log[self.position : self.position + self.repeats]
+        self._log[self.position + self.repeats : self.position + self.repeats] = repeated
         while self.position < len(self._log):
             part = self._log[self.position : self.position + size]
             sink = await self.sink()
@@ -141,6 +144,34 @@ async def test_keys_move_together(pair_of, copies):
                 pair.database.execute(transaction)
             await pair.copied(size, is_killed=is_killed)
             assert pair.rows("copy") == pair.rows("public"), (name, size)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+async def test_moves_that_come_again_are_done_once(pair_of, size):
+    """The source was killed within a transaction, and the sink as well: the next process knows what is done."""
+    pair = await pair_of(["t"], *DEFERRABLE)
+    pair.database.execute("INSERT INTO t SELECT n, 'row ' || n FROM generate_series(1, 6) n")
+    await pair.copied()
+    with pair.database.transaction():
+        pair.database.execute("UPDATE t SET id = id % 6 + 1")
+        pair.database.execute("DELETE FROM t WHERE id > 3")
+    pair.repeats = 4
+    await pair.copied(size, is_killed=True)
+    assert pair.is_equal()
+
+
+async def test_what_is_not_known_from_its_beginning_is_done_again(pair_of):
+    """A process that knows the last messages of a transaction alone leaves none out."""
+    pair = await pair_of(["t"], *PLAIN)
+    with pair.database.transaction():
+        pair.database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        pair.database.execute("DELETE FROM t WHERE id = 1")
+    pair.repeats = 3
+    for size in (1, 2):
+        await pair.copied(size, is_killed=True)
+        assert pair.is_equal()
+        pair.database.execute("INSERT INTO t VALUES (3, 'c'), (4, 'd')")
+        pair.database.execute("DELETE FROM t WHERE id > 2")
 
 
 async def test_keys_of_several_columns_move_together(pair_of):

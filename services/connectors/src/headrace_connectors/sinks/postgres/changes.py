@@ -126,7 +126,8 @@ class ChangeWriter:
                     occupied[table, key] = True
                     target = self._targets.get(table) or await self._target(connection, table)
                     found += [one for row in rows for one in target.put(row)]
-                moves = self._drafts[message.place] = Moves(transaction)
+                is_whole = moves.transaction is not None or moves.remembers
+                moves = self._drafts[message.place] = Moves(transaction, remembers=is_whole)
             if not moves.is_repeated(message.record.id, message.offset):
                 found += change.target.statements(change, moves, occupied)
         return found
@@ -265,7 +266,7 @@ class _Target:
         Args:
             change: The change.
             moves: What is known of its transaction.
-            occupied: Whether keys are taken, those that whole rows move to at least.
+            occupied: True for keys that are taken, those that whole rows move to at least.
         """
         spot = self.spot(change.key)
         if change.operation == "truncate":
@@ -320,6 +321,7 @@ class _Target:
 
     def _moved_wholly(self, change: Change, moves: Moves, occupied: dict[Spot, bool]) -> Iterator[Statement]:
         spot, old_spot = self.spot(change.key), self.spot(change.old_key)
+        moves.has_moved = True
         waits = occupied.get(spot, False)
         is_elsewhere = self._is_elsewhere(change, moves)
         if waits:

@@ -17,6 +17,8 @@ Spot = tuple[str, Key]
 """A key of a table of the copy."""
 
 _REMEMBERED_MAX: Final = 1_000_000
+_STORED_MAX: Final = 10_000
+"""Number of ids that are stored for the next process."""
 _WAITING_MAX: Final = 100_000
 
 
@@ -29,13 +31,20 @@ class Moves:
         transaction: Position and id of the transaction, as messages have them; None: rows of a snapshot, which are
             not in any.
         waiting: Rows that wait for their key.
+        remembers: False: its first messages are not known. Where some were left out and others done again, rows would
+            be as none of them says: all are done again then.
     """
 
-    def __init__(self, transaction: Any = None, waiting: dict[Spot, list[Row]] | None = None) -> None:
+    def __init__(
+        self, transaction: Any = None, waiting: dict[Spot, list[Row]] | None = None, *, remembers: bool = True
+    ) -> None:
         self.transaction = transaction
+        self.remembers = remembers
         self.waiting = waiting or {}
         # Offsets of its messages by their ids.
         self.ids: dict[int, int] = {}
+        self.has_moved = False
+        """True if a row has moved: the ids are needed by the next process, too."""
         self.inserted: dict[Spot, Row | None] = {}
         self.base: Moves | None = None
 
@@ -43,6 +52,7 @@ class Moves:
         """Return what can be changed and given up."""
         made = Moves(self.transaction, {spot: rows[:] for spot, rows in self.waiting.items()})
         made.base = self
+        made.has_moved, made.remembers = self.has_moved, self.remembers
         return made
 
     def adopt(self) -> Moves:
@@ -51,9 +61,10 @@ class Moves:
         if base is None:
             return self
         base.waiting = self.waiting
-        # Larger transactions are remembered in part: a source goes back by some batches only.
+        base.has_moved = self.has_moved
         if len(base.ids) > _REMEMBERED_MAX:
             base.ids.clear()
+            base.remembers = False
         if len(base.inserted) > _REMEMBERED_MAX:
             base.inserted.clear()
         base.ids |= self.ids
@@ -64,7 +75,7 @@ class Moves:
 
     def is_repeated(self, message_id: int, offset: int) -> bool:
         """Return True if the transaction has had this change: it is done, and what followed it is done, too."""
-        if message_id == 0 or self.transaction is None:
+        if message_id == 0 or self.transaction is None or not self.remembers:
             return False
         known = self.ids.get(message_id)
         if known is None and self.base is not None:
@@ -138,21 +149,26 @@ class Moves:
     # ---- storing
 
     def stored(self) -> dict[str, Any] | None:
-        """Return what has to be stored with the offsets; None: nothing waits."""
-        if not self.waiting:
+        """Return what has to be stored with the offsets; None: nothing waits, and nothing has moved."""
+        is_stored = self.has_moved and self.remembers and len(self.ids) <= _STORED_MAX
+        ids = list(self.ids.items()) if is_stored else []
+        if not self.waiting and not ids:
             return None
         rows = [[table, key, row] for (table, key), waiting in self.waiting.items() for row in waiting]
-        return {"transaction": self.transaction, "rows": rows}
+        return {"transaction": self.transaction, "rows": rows, "ids": ids}
 
     @classmethod
     def restored(cls, stored: dict[str, Any] | None) -> Self:
         """Return what was stored."""
         if stored is None:
-            return cls()
+            return cls(remembers=False)
         waiting: dict[Spot, list[Row]] = {}
         for table, key, row in stored["rows"]:
             waiting.setdefault((table, tuple(key)), []).append(row)
-        return cls(stored["transaction"], waiting)
+        restored = cls(stored["transaction"], waiting)
+        restored.ids = dict(stored["ids"])
+        restored.has_moved = restored.remembers = bool(restored.ids)
+        return restored
 
 
 def _agree(row: Row, old: Row) -> bool:
