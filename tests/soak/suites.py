@@ -127,6 +127,11 @@ def _changes(seed: int, seconds: int) -> Round:
     return Round((sys.executable, "-m", "tests.connectors.soak", *amount, "--seed", str(seed)))
 
 
+def _copies(seed: int, seconds: int) -> Round:
+    given = ("--histories", "1000000", "--seconds", str(max(10, seconds - 10)), "--seed", str(seed))
+    return Round((sys.executable, "-m", "tests.connectors.replica", *given))
+
+
 def _postgresql() -> str:
     found = shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return "" if found else "PostgreSQL is not installed: .ci/postgresql"
@@ -220,6 +225,13 @@ SUITES: Final = (
         _postgresql,
         seconds=120,
         seconds_min=40,
+    ),
+    Suite(
+        "copies",
+        "random tables and transactions of PostgreSQL, whose copies are equal whenever they have caught up",
+        _copies,
+        _postgresql,
+        seconds_min=30,
     ),
     Suite("metadata-faults", "replicas that are killed, paused and cut off, and their power", _faults("metadata")),
     Suite(

@@ -1,0 +1,1 @@
+"""Random histories of tables that are copied while source, sink and database are killed."""
