@@ -284,16 +284,6 @@ fn trace_of(context: TraceContext) -> proto_control::TraceContext {
     }
 }
 
-/// Return whether a session changes the password of its own user.
-fn is_own_password(session: &Session, operation: &Operation) -> bool {
-    match operation {
-        Operation::ChangePassword(change) => {
-            (session.user()).is_some_and(|user| user.0 == change.user_id)
-        }
-        _ => false,
-    }
-}
-
 /// Return whether the operation may make the client a group member, so that closing the connection must be reported.
 fn is_join(operation: &Operation) -> bool {
     use proto_metadata::command::Operation as Proposed;
@@ -403,7 +393,7 @@ impl Shard {
                     session.may_be_member = true;
                     session.standing = Standing::Registered;
                 }
-                session.changes_password = is_own_password(session, &operation);
+                session.changes_password = control::is_own_password(session, &operation);
                 let mut request = control_request(session, operation);
                 request.trace = requester.pipeline.context_last().map(trace_of);
                 effects.push(Effect::Control { origin, request });

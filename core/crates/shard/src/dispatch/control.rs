@@ -6,7 +6,7 @@ use headrace_catalog::{Credential, Permissions};
 use headrace_model::{Timestamp, UserId};
 use headrace_proto::{
     catalog::v1 as catalog,
-    control::v1::{self as control, Reply, reply::Body},
+    control::v1::{self as control, Reply, reply::Body, request::Operation},
 };
 use headrace_wire::{
     Status,
@@ -20,7 +20,7 @@ use super::{topics::compression, transactions, users::user_status};
 use crate::{
     Shard,
     api::{Effect, Origin},
-    sessions::connection::{Login, payload_response, status_response},
+    sessions::connection::{Login, Session, payload_response, status_response},
 };
 
 impl Shard {
@@ -93,6 +93,16 @@ impl Shard {
             // The review skipped this session while the change was in progress.
             self.review_session(origin.connection, effects);
         }
+    }
+}
+
+/// Return whether a session changes the password of its own user.
+pub(super) fn is_own_password(session: &Session, operation: &Operation) -> bool {
+    match operation {
+        Operation::ChangePassword(change) => {
+            (session.user()).is_some_and(|user| user.0 == change.user_id)
+        }
+        _ => false,
     }
 }
 
