@@ -137,6 +137,7 @@ def test_quotas_are_set_shown_and_removed(headrace: Shell, topic: tuple[str, str
     headrace("quota", "set", "--stream", stream, "--topic", name, "--held", "1 GiB")
     found = json.loads(headrace("quota", "show", "--user", "quentin", "--json"))
     assert (found["user"], found["sent_bytes_per_second"], found["connections"]) == ("quentin", 10 * 2**20, 5)
+    assert (found["read_bytes_per_second"], found["held_bytes"], found["topic"]) == (None, None, None)
     of_topic = json.loads(headrace("quota", "show", "--stream", stream, "--topic", name, "--json"))
     assert (of_topic["stream"], of_topic["topic"], of_topic["held_bytes"]) == (stream, name, 2**30)
     assert [one for one in json.loads(headrace("quota", "list", "--json")) if one["user"] == "quentin"] == [found]

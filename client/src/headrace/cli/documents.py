@@ -167,7 +167,7 @@ class ShownUserDocument(UserDocument):
 
 
 class QuotaDocument(TypedDict):
-    """A quota of a user or of a topic: `quota list`, `quota show`. 0 is no limit."""
+    """A quota of a user or of a topic: `quota list`, `quota show`. A limit of None is no limit."""
 
     user_id: int | None
     """None for a topic."""
@@ -176,12 +176,12 @@ class QuotaDocument(TypedDict):
     """None for a user."""
     topic_id: int | None
     topic: str | None
-    sent_bytes_per_second: int
-    read_bytes_per_second: int
-    held_bytes: int
-    """0 for a user."""
-    connections: int
-    """0 for a topic."""
+    sent_bytes_per_second: int | None
+    read_bytes_per_second: int | None
+    held_bytes: int | None
+    """None for a user."""
+    connections: int | None
+    """None for a topic."""
 
 
 class TokenDocument(TypedDict):
@@ -373,10 +373,10 @@ def quota_document(
         "stream": stream,
         "topic_id": topic_id,
         "topic": topic,
-        "sent_bytes_per_second": quota.sent_bytes_per_second,
-        "read_bytes_per_second": quota.read_bytes_per_second,
-        "held_bytes": quota.held_bytes,
-        "connections": quota.connections,
+        "sent_bytes_per_second": quota.sent_bytes_per_second or None,
+        "read_bytes_per_second": quota.read_bytes_per_second or None,
+        "held_bytes": quota.held_bytes or None,
+        "connections": quota.connections or None,
     }
 
 

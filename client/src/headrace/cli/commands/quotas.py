@@ -201,12 +201,12 @@ def _print_table(documents: list[QuotaDocument]) -> None:
                 _shown(document["sent_bytes_per_second"], "/s"),
                 _shown(document["read_bytes_per_second"], "/s"),
                 _shown(document["held_bytes"]),
-                output.or_dash(document["connections"] or None),
+                output.or_dash(document["connections"]),
             )
             for document in documents
         ],
     )
 
 
-def _shown(size_bytes: int, unit: str = "") -> object:
-    return output.or_dash(f"{output.size(size_bytes)}{unit}" if size_bytes else None)
+def _shown(size_bytes: int | None, unit: str = "") -> object:
+    return output.or_dash(f"{output.size(size_bytes)}{unit}" if size_bytes is not None else None)
