@@ -109,6 +109,8 @@ def test_http_sets_shows_lists_and_deletes(shared_server: ServerProcess, user: s
         | {"stream": topic[0], "stream_id": http.get(f"/streams/{topic[0]}")["id"], "topic": "t", "topic_id": 0}
     ]
 
+    assert http("PUT", of_topic, {"held_bytes": "1.5 GiB"}) == (204, b"")
+    assert http.get(of_topic)["held_bytes"] == 3 * 2**29
     assert http("PUT", of_user, {"connections": 2}) == (204, b""), "the whole quota is replaced"
     assert http.get(of_user) == none | {"connections": 2}
     for path in (of_user, of_topic):
@@ -126,7 +128,9 @@ def test_http_sets_shows_lists_and_deletes(shared_server: ServerProcess, user: s
         ("/users/{user}/quota", {"sent_bytes_per_second": 2**64}, 422),
         ("/users/{user}/quota", {"connections": 2**32}, 422),
         ("/users/{user}/quota", {"held_bytes": 1}, 422),
-        ("/users/{user}/quota", {"sent_bytes_per_second": "10 MiB"}, 422),
+        ("/users/{user}/quota", {"sent_bytes_per_second": "much"}, 422),
+        ("/users/{user}/quota", {"sent_bytes_per_second": "10 MiB\n"}, 422),
+        ("/users/{user}/quota", {"sent_bytes_per_second": "1 KB"}, 400),
         ("/users/0/quota", {"connections": 1}, 400),
         ("/users/missing/quota", {"connections": 1}, 404),
         ("/streams/{stream}/topics/t/quota", {"connections": 1}, 422),

@@ -9,6 +9,7 @@ import { FormDialog } from "../../ui/dialog.tsx";
 import { TextField } from "../../ui/fields.tsx";
 import { toast } from "../../ui/notices.tsx";
 import { Page } from "../../ui/page.tsx";
+import { QuotaPanel } from "../../ui/quota.tsx";
 import { PermissionsForm } from "./permissions.tsx";
 import { Status } from "./users.tsx";
 
@@ -73,7 +74,10 @@ export function UserPage({ id }: { id: string }) {
         (isRoot ? (
           <p class="notice">The root user may do everything, and its rights cannot be changed.</p>
         ) : (
-          <PermissionsForm key={user.id} user={user} onDone={reload} />
+          <>
+            <PermissionsForm key={user.id} user={user} onDone={reload} />
+            <QuotaPanel key={`quota of ${user.id}`} path={`/users/${user.id}`} of="user" />
+          </>
         ))}
       {user && asked === "rename" && <Rename user={user} onClose={close} onDone={reload} />}
       {user && asked === "password" && <ChangePassword user={user} onClose={close} />}

@@ -18,6 +18,7 @@ import {
 import { ChoiceField, TextField } from "../../ui/fields.tsx";
 import { ErrorNotice, toast } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
+import { QuotaPanel } from "../../ui/quota.tsx";
 import { TopicDanger } from "./danger.tsx";
 
 interface TopicSettingsProps {
@@ -31,6 +32,7 @@ export function TopicSettings(props: TopicSettingsProps) {
   return (
     <>
       <SettingsForm {...props} />
+      <QuotaPanel path={`/streams/${props.stream}/topics/${props.topic.id}`} of="topic" />
       <TopicDanger {...props} />
     </>
   );

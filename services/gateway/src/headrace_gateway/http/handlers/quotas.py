@@ -15,7 +15,8 @@ from headrace_gateway.http.models.quotas import (
     user_quota,
 )
 from headrace_gateway.http.routes import Nothing, Routes
-from headrace_gateway.json_api.errors import Missing, Refused
+from headrace_gateway.http.sizes import size_bytes
+from headrace_gateway.json_api.errors import Missing, Refused, Rejected
 from headrace_proto.errors import Status
 from headrace_proto.limits import QUOTA_RATE_BYTES_MIN
 
@@ -42,12 +43,12 @@ async def get_user_quota(call: Call[Nothing, Nothing]) -> UserQuota:
 async def set_user_quota(call: Call[Nothing, UserQuotaBody]) -> None:
     """Replace the quota of a user. Root has none, and only others change the quota of a user."""
     body = call.body
-    _check_rates(body)
+    sent, read = _rates(body)
     await call.ask(
         core.encode_set_user_quota(
             user=call.identifier("user_id"),
-            sent_bytes_per_second=body.sent_bytes_per_second,
-            read_bytes_per_second=body.read_bytes_per_second,
+            sent_bytes_per_second=sent,
+            read_bytes_per_second=read,
             connections=body.connections,
         )
     )
@@ -70,14 +71,14 @@ async def get_topic_quota(call: Call[Nothing, Nothing]) -> TopicQuota:
 async def set_topic_quota(call: Call[Nothing, TopicQuotaBody]) -> None:
     """Replace the quota of a topic, which all of its users share."""
     body = call.body
-    _check_rates(body)
+    sent, read = _rates(body)
     await call.ask(
         core.encode_set_topic_quota(
             stream=call.stream,
             topic=call.topic,
-            sent_bytes_per_second=body.sent_bytes_per_second,
-            read_bytes_per_second=body.read_bytes_per_second,
-            held_bytes=body.held_bytes,
+            sent_bytes_per_second=sent,
+            read_bytes_per_second=read,
+            held_bytes=_bytes(body.held_bytes, "held_bytes"),
         )
     )
 
@@ -94,8 +95,22 @@ def _found(quota: core.Quota | None) -> core.Quota:
     return quota
 
 
-def _check_rates(body: UserQuotaBody | TopicQuotaBody) -> None:
-    for field in ("sent_bytes_per_second", "read_bytes_per_second"):
-        if 0 < getattr(body, field) < QUOTA_RATE_BYTES_MIN:
+def _rates(body: UserQuotaBody | TopicQuotaBody) -> tuple[int, int]:
+    """Return the rates for sending and for reading."""
+    sent = _bytes(body.sent_bytes_per_second, "sent_bytes_per_second")
+    read = _bytes(body.read_bytes_per_second, "read_bytes_per_second")
+    for field, rate in (("sent_bytes_per_second", sent), ("read_bytes_per_second", read)):
+        if 0 < rate < QUOTA_RATE_BYTES_MIN:
             reason = f"A rate is 0 for no limit, or at least {QUOTA_RATE_BYTES_MIN}."
             raise Refused(Status.INVALID_COMMAND, reason, field=field)
+    return sent, read
+
+
+def _bytes(size: int | str, field: str) -> int:
+    if isinstance(size, int):
+        return size
+    try:
+        return size_bytes(size)
+    except ValueError as error:
+        # The end of a pattern is also before a last line break.
+        raise Rejected(422, f"The body does not have the expected form: {error} - at `$.{field}`.") from error

@@ -19,20 +19,32 @@ Held = Annotated[int, Meta(ge=0, description="Bytes; 0 is no limit.", extra_json
 Connections = Annotated[U32, Meta(description="Connections at a time; 0 is no limit.")]
 
 
+# A size as text, as for the maximum size of a topic.
+SizeText = Annotated[str, Meta(pattern=r"^[0-9]{1,6}(\.[0-9]{1,3})?( ?([KMGT]i?)?B)?$")]
+RateOrText = Annotated[
+    Annotated[int, Meta(ge=0, extra_json_schema=_U64_SCHEMA)] | SizeText,
+    Meta(description="Bytes per second, or a text such as `10 MiB`; at least 1 KiB, and 0 is no limit."),
+]
+HeldOrText = Annotated[
+    Annotated[int, Meta(ge=0, extra_json_schema=_U64_SCHEMA)] | SizeText,
+    Meta(description="Bytes, or a text such as `10 GiB`; 0 is no limit."),
+]
+
+
 class UserQuotaBody(Body, kw_only=True):
     """The whole quota of a user: what is left out has no limit."""
 
-    sent_bytes_per_second: Rate = 0
-    read_bytes_per_second: Rate = 0
+    sent_bytes_per_second: RateOrText = 0
+    read_bytes_per_second: RateOrText = 0
     connections: Connections = 0
 
 
 class TopicQuotaBody(Body, kw_only=True):
     """The whole quota of a topic: what is left out has no limit."""
 
-    sent_bytes_per_second: Rate = 0
-    read_bytes_per_second: Rate = 0
-    held_bytes: Held = 0
+    sent_bytes_per_second: RateOrText = 0
+    read_bytes_per_second: RateOrText = 0
+    held_bytes: HeldOrText = 0
 
 
 class UserQuota(msgspec.Struct, kw_only=True):
