@@ -183,3 +183,9 @@ def test_moments_and_durations_of_other_libraries() -> None:
 def test_starts_that_mean_nothing_are_refused(start: Any, problem: str) -> None:
     with pytest.raises(headrace.InvalidArgument, match=problem):
         start_of(start)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("earliest", "first"), ("latest", "end"), ("beginning", "first")])
+def test_a_start_of_another_system_leads_to_ours(given: Any, meant: str) -> None:
+    with pytest.raises(headrace.InvalidArgument, match=f"none of 'first' and 'end': did you mean '{meant}'"):
+        start_of(given)

@@ -519,7 +519,10 @@ class Admin(ABC):
     # ---- transactions
 
     async def transaction(self, stream: Name, name: str) -> core.Transaction | None:
-        """Get the last commit under the name of a transaction; None if there is none."""
+        """Get the last commit under the name of a transaction; None if there is none. It begins nothing.
+
+        A transaction begins with `DirectProducer.stage`, and ends with `commit_transaction` or `abort_transaction`.
+        """
         encode = encoded(lambda: core.encode_get_transaction(stream=stream, transaction=name))
         return await self.call(reading(encode, core.decode_transaction, stream=stream))
 

@@ -71,6 +71,10 @@ StartLike = Start | int | datetime | Literal["first", "end"]
 """A `Start`, an offset, a moment with a time zone, or one of the words."""
 
 
+_OTHER_NAMES = {"earliest": "first", "beginning": "first", "latest": "end", "last": "end", "now": "end", "new": "end"}
+"""Places by the names that other systems have for them."""
+
+
 def start_of(value: StartLike) -> Start:
     """Return the place that a value means.
 
@@ -90,4 +94,6 @@ def start_of(value: StartLike) -> Start:
             return at_offset(value)
         case datetime():
             return at_time(value)
-    raise InvalidArgument(f"start: {value!r} is no offset, no moment, and none of 'first' and 'end'")
+    meant = _OTHER_NAMES.get(str(value))
+    proposal = f": did you mean {meant!r}?" if meant is not None else ""
+    raise InvalidArgument(f"start: {value!r} is no offset, no moment, and none of 'first' and 'end'{proposal}")
