@@ -10,8 +10,7 @@ from typing import ClassVar, Final, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from headrace.cli import other_names
-from headrace.cli.family import Family
+from headrace.cli.family import OTHER_COMMANDS, Family
 
 
 class Entry(NamedTuple):
@@ -71,7 +70,7 @@ _FRONT: Final = {
 class _Commands(Family):
     """Imports a command on first use."""
 
-    other_names: ClassVar[Mapping[str, tuple[str, ...]]] = other_names.COMMANDS
+    other_names: ClassVar[Mapping[str, tuple[str, ...]]] = OTHER_COMMANDS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, with the options of the server behind the command, which knows them."""

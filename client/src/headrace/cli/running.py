@@ -11,7 +11,7 @@ import click
 
 from headrace.cli import output
 from headrace.cli.errors import CommandError, refusal
-from headrace.cli.other_names import OPTIONS
+from headrace.cli.family import OTHER_OPTIONS
 from headrace.cli.program import program
 from headrace_core import CoreError, ServerError
 
@@ -121,7 +121,7 @@ def _context(error: click.UsageError) -> click.Context:
 def _options_like(error: click.NoSuchOption) -> Sequence[str]:
     """Return the options that may be meant: those that other systems call so, or else those with similar names."""
     there = {name for option in _context(error).command.params for name in option.opts}
-    meant = [other for other in OPTIONS.get(error.option_name, ()) if other.split()[0] in there]
+    meant = [other for other in OTHER_OPTIONS.get(error.option_name, ()) if other.split()[0] in there]
     return meant or error.possibilities or ()
 
 
