@@ -12,7 +12,6 @@ mod lookups;
 mod messages;
 mod notes;
 mod partitions;
-mod plans;
 mod quotas;
 mod stages;
 mod statistics;
@@ -23,7 +22,6 @@ mod topics;
 mod transactions;
 mod users;
 mod waits;
-mod watches;
 
 use std::sync::Arc;
 
@@ -44,6 +42,7 @@ pub use notes::Refusals;
 pub(crate) use notes::note_certificate_login;
 pub(crate) use waits::{Plan, Wait};
 
+use control::{is_join, is_own_password};
 use lookups::{LookedUp, find_stream, stream_number};
 
 use crate::{
@@ -282,18 +281,6 @@ fn trace_of(context: TraceContext) -> proto_control::TraceContext {
         trace_id: context.trace_id.to_be_bytes().to_vec(),
         span_id: context.span_id.to_be_bytes().to_vec(),
     }
-}
-
-/// Return whether the operation may make the client a group member, so that closing the connection must be reported.
-fn is_join(operation: &Operation) -> bool {
-    use proto_metadata::command::Operation as Proposed;
-    matches!(
-        operation,
-        Operation::Command(proto_metadata::Command {
-            operation: Some(Proposed::JoinConsumerGroup(_)),
-            ..
-        })
-    )
 }
 
 /// Reject new names with control characters, which terminals would execute and which could start new lines in logs. An

@@ -12,7 +12,7 @@ use headrace_wire::{
     },
 };
 
-use super::plans::planned_range;
+use super::partitions::planned_range;
 use crate::{
     api::Sequence,
     meter::Meter,

@@ -7,6 +7,7 @@ use headrace_model::{Timestamp, UserId};
 use headrace_proto::{
     catalog::v1 as catalog,
     control::v1::{self as control, Reply, reply::Body, request::Operation},
+    metadata::v1 as proto_metadata,
 };
 use headrace_wire::{
     Status,
@@ -22,6 +23,28 @@ use crate::{
     api::{Effect, Origin},
     sessions::connection::{Login, Session, payload_response, status_response},
 };
+
+/// Return whether a session changes the password of its own user.
+pub(super) fn is_own_password(session: &Session, operation: &Operation) -> bool {
+    match operation {
+        Operation::ChangePassword(change) => {
+            (session.user()).is_some_and(|user| user.0 == change.user_id)
+        }
+        _ => false,
+    }
+}
+
+/// Return whether the operation may make the client a group member, so that closing the connection must be reported.
+pub(super) fn is_join(operation: &Operation) -> bool {
+    use proto_metadata::command::Operation as Proposed;
+    matches!(
+        operation,
+        Operation::Command(proto_metadata::Command {
+            operation: Some(Proposed::JoinConsumerGroup(_)),
+            ..
+        })
+    )
+}
 
 impl Shard {
     /// Deliver a reply to its connection; a login updates the session first.

@@ -1,16 +1,17 @@
-//! Commands on partitions and their segments, and descriptions of them.
+//! Commands on partitions and their segments, descriptions of them, plans of their ranges, and watches.
 
 use headrace_catalog::{Action, Partition, Topic};
-use headrace_model::{PartitionId, limits};
-use headrace_partition::Request;
+use headrace_model::{Offset, PartitionId, limits};
+use headrace_partition::{RangePlan, RangeToPlan, Request};
 use headrace_proto::metadata::v1::{self as metadata, command::Operation};
+use headrace_ticket::Access;
 use headrace_wire::{
-    PartitionState, Status,
-    command::{DeleteSegments, PartitionsCount, TopicPath},
-    response::{PartitionDescription, encode_list},
+    PartitionState, Status, WatchAction,
+    command::{DeleteSegments, PartitionsCount, PlanRange, TopicPath, WatchPartitions},
+    response::{PartitionDescription, PlannedRange, RangeSplit, encode_list},
 };
 
-use super::{Context, Handled, Outcome};
+use super::{Context, Handled, Outcome, lookups::find_topic};
 use crate::owner::Owner;
 
 impl Context<'_> {
@@ -102,4 +103,64 @@ fn next_deletion(topic: &Topic, partition: &Partition) -> u64 {
         return 0;
     }
     newest.saturating_add(topic.message_expiry_micros)
+}
+
+impl Context<'_> {
+    pub(super) fn plan_range(&self, request: &PlanRange<'_>) -> Handled {
+        let topic = self.topic(request.stream, request.topic, Action::Poll)?;
+        Ok(Outcome::Partition {
+            member: None,
+            namespace: self.place_of(topic, Some(request.partition_id), Access::READ)?,
+            request: Request::PlanRange(RangeToPlan {
+                start: Offset(request.start),
+                end: Offset(request.end),
+                target_bytes: request.target_bytes,
+            }),
+            rate: None,
+        })
+    }
+}
+
+/// Convert a plan to the binary protocol.
+pub(super) fn planned_range(plan: &RangePlan) -> PlannedRange {
+    let splits = plan.splits.iter().map(|split| RangeSplit {
+        offset: split.offset.0,
+        bytes: split.bytes,
+    });
+    PlannedRange {
+        first_offset: plan.first_offset.0,
+        next_offset: plan.next_offset.0,
+        splits: splits.collect(),
+    }
+}
+
+impl Context<'_> {
+    /// Add all partitions of the request or none. Partitions to be removed that are not watched are ignored.
+    pub(super) fn watch_partitions(&self, request: &WatchPartitions<'_>) -> Handled {
+        let is_adding = request.action == WatchAction::Add;
+        let mut places = Vec::new();
+        for wanted in &request.topics {
+            let topic = if is_adding {
+                self.topic(wanted.stream, wanted.topic, Action::Poll)?
+            } else {
+                // Partitions to be removed need not exist.
+                let stream = self.find_stream(wanted.stream);
+                let Ok(topic) = find_topic(stream, wanted.topic) else {
+                    continue;
+                };
+                topic
+            };
+            for id in &wanted.partition_ids {
+                match topic.partition(PartitionId(*id)) {
+                    Some(partition) => places.push((partition.namespace, partition.incarnation)),
+                    None if is_adding => return Err(Status::PARTITION_NOT_FOUND),
+                    None => {}
+                }
+            }
+        }
+        Ok(Outcome::Watch {
+            action: request.action,
+            places,
+        })
+    }
 }
