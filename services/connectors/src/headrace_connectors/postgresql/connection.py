@@ -21,8 +21,11 @@ FORMS: Final = {
     "bytea_output": "hex",
     "array_nulls": "on",
     "xmloption": "content",
+    "quote_all_identifiers": "off",
 }
-"""Settings of every session: the text of a value does not depend on those of the database, the role or the address."""
+"""Settings of every session: the text of a value, and the name of a type, do not depend on those of the database, the
+role or the address.
+"""
 _SET_FORMS: Final = "; ".join(f"SET {name} = {value}" for name, value in FORMS.items())
 
 

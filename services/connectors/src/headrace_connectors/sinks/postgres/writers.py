@@ -15,8 +15,11 @@ from headrace_connectors.sinks.postgres.rows import RowShape
 
 KIND: Final = """(WITH RECURSIVE base AS (
     SELECT atttypid AS type UNION ALL SELECT typbasetype FROM pg_type JOIN base ON oid = base.type WHERE typtype = 'd'
-) SELECT format_type(base.type, NULL) FROM base JOIN pg_type ON oid = base.type WHERE typtype <> 'd')"""
-"""Name of the type of a column in a query of ``pg_attribute``: without a length, of a domain that of the type below."""
+) SELECT format_type(CASE WHEN base.type IN (114, 3802) THEN atttypid ELSE base.type END, NULL)
+FROM base JOIN pg_type ON oid = base.type WHERE typtype <> 'd')"""
+"""Name of the type of a column in a query of ``pg_attribute``: without a length; of a domain that of the type below it,
+but for json and jsonb, of which values of a domain arrive as text.
+"""
 _COLUMNS: Final = f"""SELECT attname AS name, {KIND} AS kind FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""  # noqa: S608 - a constant
 

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self
 
-from psycopg import sql
+from psycopg import Column, sql
+from psycopg.pq.abc import PGresult
 from pydantic import AfterValidator, model_validator
 
 from headrace_connectors.contract import (
@@ -34,6 +35,9 @@ _LAG_ROWS_MAX: Final = 10_000
 """Rows that are counted for the lag: a longer count would cost the server more than the reading."""
 # A column of no table, for the version of a row: the transaction that wrote it.
 _ROW_VERSION: Final = "headrace xmin"
+_DOMAINS: Final = """SELECT coalesce(atttypid::bigint, type) AS oid
+FROM unnest(%s::bigint[], %s::int[], %s::bigint[]) WITH ORDINALITY AS columns (relation, number, type, place)
+LEFT JOIN pg_attribute ON attrelid::bigint = relation AND attnum = number ORDER BY place"""
 _log = logging.getLogger(__name__)
 
 Key = list[Any]
@@ -110,6 +114,9 @@ class PostgresPolling(Source):
         # The other connection is in use while rows are read.
         self._lag_database = Database(settings.url.reveal(), f"headrace {settings.table} lag")
         self._table = TableName.parse(settings.table).identifier
+        # Columns of the last rows, as the server has named them, and their types.
+        self._origins: tuple[tuple[int, int, int], ...] = ()
+        self._oids: list[int] = []
         self._last: Key | None = None
         # Last rows of batches that were polled and are not committed.
         self._flight = InFlight[Key]()
@@ -261,9 +268,20 @@ class PostgresPolling(Source):
                     {name: None if (text := result.get_value(row, at)) is None else text.decode() for at, name in names}
                     for row in range(result.ntuples)
                 ]
-                found = _Rows({one.name: one.type_code for one in columns}, rows)
-                self._check_last(found)
-                return found
+        found = _Rows(await self._types(columns, result), rows)
+        self._check_last(found)
+        return found
+
+    async def _types(self, columns: Sequence[Column], result: PGresult) -> dict[str, int]:
+        """Return the type of each column. The server names the type below a domain, and changes have the domain."""
+        origins = tuple((result.ftable(at), result.ftablecol(at), one.type_code) for at, one in enumerate(columns))
+        if origins != self._origins:
+            tables, numbers, types = zip(*origins, strict=True)
+            domains = await self._database.rows(
+                "reading the types of columns", _DOMAINS, (list(tables), list(numbers), list(types))
+            )
+            self._origins, self._oids = origins, [row["oid"] for row in domains]
+        return {one.name: oid for one, oid in zip(columns, self._oids, strict=True)}
 
     def _check_last(self, found: _Rows) -> None:
         """Refuse a row that would hide all that follow if its cursor were the position."""
