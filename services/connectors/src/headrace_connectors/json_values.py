@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
+_FINITE: Final = frozenset((str, int, bool, type(None)))
 _PLAIN_MIN: Final = 0.001
 """Numbers from here on are written without an exponent."""
 _EXACT_CHARACTERS: Final = 16
@@ -141,13 +142,19 @@ def written(value: Any) -> msgspec.Raw:
 
 
 def _refuse_not_finite(value: Any) -> None:
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, float):
-            if not math.isfinite(one):
-                raise ValueError(f"JSON has no number {one}")
-        elif isinstance(one, Mapping):
-            left += one.values()
-        elif isinstance(one, list | tuple | set | frozenset):
-            left += one
+    kind = type(value)
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"JSON has no number {value}")
+        return
+    if kind is dict:
+        values = value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        values = value
+    elif isinstance(value, Mapping):
+        values = value.values()
+    else:
+        return
+    for one in values:
+        if type(one) not in _FINITE:
+            _refuse_not_finite(one)

@@ -61,6 +61,8 @@ class TableShape:
     def _array(self, name: str, kind: ColumnType, values: list[Any]) -> Any:
         if kind == "json":
             values = [None if value is None else self._text(value, index) for index, value in enumerate(values)]
+        elif kind == "timestamp" and (found := _times(values)) is not None:
+            return found
         elif not READY.get(kind, frozenset()) >= set(map(type, values)):
             values = self._converted(name, kind, values)
         try:
@@ -84,6 +86,16 @@ class TableShape:
             return self._encoder.encode(payload).decode()
         except NO_FORM_IN_JSON as error:
             raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error
+
+
+def _times(values: list[Any]) -> Any:
+    """Return texts with zones, and without nanoseconds, as times, in a tenth of the time; None: there are others."""
+    if not READY["string"] >= set(map(type, values)):
+        return None
+    try:
+        return pa.array(values, pa.string()).cast(TIMESTAMP)
+    except _NO_VALUES:
+        return None
 
 
 def _is_held(kind: ColumnType, value: Any) -> bool:
