@@ -42,7 +42,7 @@ pub use notes::Refusals;
 pub(crate) use notes::note_certificate_login;
 pub(crate) use waits::{Plan, Wait};
 
-use control::{is_join, is_own_password};
+use control::is_join;
 use lookups::{LookedUp, find_stream, stream_number};
 
 use crate::{
