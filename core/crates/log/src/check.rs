@@ -97,6 +97,7 @@ pub fn rebuilt_manifest(namespace: Namespace, catalog: u128, logs: &[Offset]) ->
         owner: Some(Owner { catalog, namespace }),
         dropping: false,
         epoch: 1,
+        openings: None,
         first: logs.first().copied().unwrap_or_default(),
         synced: None,
         segments: Some(logs.iter().copied().map(Listed::new).collect()),

@@ -26,6 +26,7 @@ mod error;
 mod index;
 mod log;
 mod manifest;
+mod openings;
 mod operations;
 mod reading;
 mod record;

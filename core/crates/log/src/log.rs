@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use fastrand::Rng;
 use headrace_buffer::BufferPool;
-use headrace_model::{Offset, Timestamp};
+use headrace_model::{Offset, Opening, Timestamp};
 
 use crate::config::LogConfig;
 use crate::error::{Failure, Notice};
@@ -74,6 +74,8 @@ pub struct Log {
     pub(crate) record: Record,
     /// Number of this opening.
     pub(crate) epoch: u64,
+    /// Openings up to this one.
+    pub(crate) openings: Arc<[Opening]>,
     /// True if the directory is another partition's.
     pub(crate) is_foreign: bool,
     pub(crate) wipe: Option<Box<Wipe>>,
@@ -186,6 +188,7 @@ impl Log {
             manifest_file: ManifestFile::Outdated,
             record: Record::default(),
             epoch: 1,
+            openings: Arc::default(),
             is_foreign: false,
             wipe: None,
             wipe_held: false,

@@ -15,8 +15,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use headrace_model::{Namespace, Offset, PartitionId, StreamId, TopicId};
+use headrace_model::{Namespace, Offset, Opening, PartitionId, StreamId, TopicId};
 use headrace_wire::hash::xxh3_64;
+
+use crate::openings;
 
 /// Maximum size of a manifest: one line with up to 110 bytes for each segment.
 pub const MANIFEST_BYTES_MAX: u64 = 2 << 20;
@@ -121,6 +123,8 @@ pub(crate) struct Manifest {
     pub(crate) dropping: bool,
     /// Number of the opening that wrote last, 0 in manifests of earlier formats.
     pub(crate) epoch: u64,
+    /// Openings, ascending; the last one wrote last. None in manifests of earlier formats.
+    pub(crate) openings: Option<Vec<Opening>>,
     /// Base offset of the first segment that is not removed or about to be.
     pub(crate) first: Offset,
     pub(crate) synced: Option<SyncedEnd>,
@@ -156,7 +160,8 @@ impl Manifest {
             partition,
         } = self.generation;
         let mut text = format!(
-            "{{\"format\":3,\"catalog\":\"{:032x}\",\"stream\":{},\"topic\":{},\"partition\":{}",
+            "{{\"format\":{},\"catalog\":\"{:032x}\",\"stream\":{},\"topic\":{},\"partition\":{}",
+            if self.openings.is_some() { 4 } else { 3 },
             owner.catalog,
             owner.namespace.stream(),
             owner.namespace.topic(),
@@ -172,7 +177,11 @@ impl Manifest {
             ",\"incarnation\":{incarnation},\"purge_epoch\":{purge_epoch},\"tags\":\"{tags}\",\"contents\":\"{}\"",
             self.contents(),
         );
-        let _ = write!(text, ",\"epoch\":{},\"first\":{}", self.epoch, self.first);
+        let _ = write!(text, ",\"epoch\":{}", self.epoch);
+        if let Some(openings) = &self.openings {
+            openings::encode(openings, &mut text);
+        }
+        let _ = write!(text, ",\"first\":{}", self.first);
         match &self.synced {
             Some(end) => {
                 let _ = write!(
@@ -237,13 +246,13 @@ impl Manifest {
         let (format, rest) = rest.split_once(',')?;
         let manifest = match format {
             "1" | "2" => Self::decode_earlier(format, rest),
-            "3" => Self::decode_fields(rest),
+            "3" | "4" => Self::decode_fields(format == "4", rest),
             _ => None,
         }?;
         (manifest.encode() == bytes).then_some(manifest)
     }
 
-    fn decode_fields(rest: &str) -> Option<Self> {
+    fn decode_fields(has_openings: bool, rest: &str) -> Option<Self> {
         let mut rest = Fields(rest);
         let catalog = u128::from_str_radix(rest.after("\"catalog\":\"", "\",")?, 16).ok()?;
         let stream = rest.after("\"stream\":", ",")?.parse().ok()?;
@@ -256,7 +265,15 @@ impl Manifest {
         let tags = rest.after("\"tags\":\"", "\",")?;
         let dropping = rest.after("\"contents\":\"", "\",")? == "dropped";
         let epoch = rest.after("\"epoch\":", ",")?.parse().ok()?;
-        let first = Offset(rest.after("\"first\":", ",")?.parse().ok()?);
+        let openings = if has_openings {
+            Some(openings::decode(
+                rest.after("\"openings\":[", "],\"first")?,
+            )?)
+        } else {
+            None
+        };
+        let before = if has_openings { "\":" } else { "\"first\":" };
+        let first = Offset(rest.after(before, ",")?.parse().ok()?);
         let synced = match rest.after_list("\"synced\":", "],")? {
             NULL => None,
             numbers => Some(decode_synced(numbers)?),
@@ -279,6 +296,7 @@ impl Manifest {
             owner: Some(Owner { catalog, namespace }),
             dropping,
             epoch,
+            openings,
             first,
             synced,
             segments,
@@ -307,6 +325,7 @@ impl Manifest {
             owner: None,
             dropping,
             epoch: 0,
+            openings: None,
             first: Offset(0),
             synced: None,
             segments,
@@ -396,6 +415,13 @@ mod tests {
         Namespace::new(StreamId(1), TopicId(2), PartitionId(3)).expect("small numbers")
     }
 
+    fn opening((epoch, end): (u64, u64)) -> Opening {
+        Opening {
+            epoch,
+            end: Offset(end),
+        }
+    }
+
     fn manifest() -> Manifest {
         Manifest {
             generation: Generation {
@@ -409,6 +435,7 @@ mod tests {
             }),
             dropping: false,
             epoch: 5,
+            openings: Some([(2, 17), (5, 45)].map(opening).to_vec()),
             first: Offset(0),
             synced: Some(SyncedEnd {
                 segment: Offset(40),
@@ -444,8 +471,9 @@ mod tests {
         let text = manifest().encode();
         let text = core::str::from_utf8(&text).expect("text");
         let expected = concat!(
-            "{\"format\":3,\"catalog\":\"000000000000000000000000000000ab\",\"stream\":1,\"topic\":2,\"partition\":3,",
-            "\"incarnation\":7,\"purge_epoch\":2,\"tags\":\"partition\",\"contents\":\"kept\",\"epoch\":5,\"first\":0,",
+            "{\"format\":4,\"catalog\":\"000000000000000000000000000000ab\",\"stream\":1,\"topic\":2,\"partition\":3,",
+            "\"incarnation\":7,\"purge_epoch\":2,\"tags\":\"partition\",\"contents\":\"kept\",\"epoch\":5,",
+            "\"openings\":[[2,17],[5,45]],\"first\":0,",
             "\"synced\":[40,45,900,11],\"segments\":[[0,1000,\"00000000000000c0\",936,\"00000000000000c9\"],[20,900,\"00000000000000c1\"],",
             "[40,null,null]],\"checksum\":\""
         );
@@ -466,6 +494,7 @@ mod tests {
             owner: None,
             dropping: false,
             epoch: 0,
+            openings: None,
             first: Offset(0),
             synced: None,
             segments: None,
@@ -491,7 +520,9 @@ mod tests {
                 checksum: u64::MAX,
             }),
         };
+        let longest_opening = opening((u64::MAX, u64::MAX));
         let manifest = Manifest {
+            openings: Some([longest_opening; openings::OPENINGS_MAX].to_vec()),
             segments: Some((0..SEGMENTS_LISTED_MAX as u64).map(longest).collect()),
             ..manifest()
         };
@@ -513,6 +544,7 @@ mod tests {
         fn a_manifest_survives_its_encoding(
             numbers: (u64, u64, u64, u64), catalog: u128, flags: (bool, bool, bool),
             synced: Option<(u64, u64, u64, u64)>,
+            openings in prop::option::of(prop::collection::vec(any::<(u64, u64)>(), 0..4)),
             segments in prop::option::of(prop::collection::vec(listed(), 0..5)),
         ) {
             let (incarnation, purge_epoch, epoch, first) = numbers;
@@ -522,6 +554,7 @@ mod tests {
                 owner: Some(Owner { catalog, namespace: namespace() }),
                 dropping,
                 epoch,
+                openings: openings.map(|openings| openings.into_iter().map(opening).collect()),
                 first: Offset(first),
                 synced: synced.map(|(segment, offset, position, timestamp)| SyncedEnd {
                     segment: Offset(segment), offset: Offset(offset), position, timestamp,
@@ -532,7 +565,7 @@ mod tests {
                 let bases = |listed: Vec<Listed>| listed.iter().map(|listed| Listed::new(listed.base)).collect();
                 manifest = Manifest {
                     generation: Generation { partition: None, ..manifest.generation },
-                    owner: None, epoch: 0, first: Offset(0), synced: None,
+                    owner: None, epoch: 0, openings: None, first: Offset(0), synced: None,
                     segments: manifest.segments.map(bases),
                     ..manifest
                 };

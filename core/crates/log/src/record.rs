@@ -198,6 +198,7 @@ impl Log {
             owner: Some(self.owner()),
             dropping: false,
             epoch: self.epoch,
+            openings: Some(self.openings.to_vec()),
             first: self.record.first,
             synced: self.record.synced,
             segments: (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments),

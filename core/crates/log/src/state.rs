@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use headrace_model::{LogEnd, Offset};
+use headrace_model::{LogEnd, Offset, Opening};
 
 use alloc::vec::Vec;
 
@@ -56,6 +56,11 @@ impl Log {
     /// Generation of the log. The one on disk may have a later purge epoch than the settings.
     pub fn generation(&self) -> Generation {
         self.generation
+    }
+
+    /// Openings, ascending, up to the present one. See [`headrace_model::cut_since`].
+    pub fn openings(&self) -> &Arc<[Opening]> {
+        &self.openings
     }
 
     /// First offset retained.

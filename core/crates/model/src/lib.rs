@@ -8,6 +8,7 @@ mod identifiers;
 mod level;
 pub mod limits;
 mod namespace;
+mod opening;
 mod placement;
 mod statistics;
 
@@ -18,5 +19,6 @@ pub use identifiers::{
 };
 pub use level::Level;
 pub use namespace::{Namespace, NamespaceOutOfRange};
+pub use opening::{Opening, cut_since};
 pub use placement::{murmur3_32, owner_shard};
 pub use statistics::PartitionStatistics;

@@ -9,7 +9,7 @@ use headrace_log::storage::StorageCompletion;
 use headrace_log::{
     AppendError, Appended, Batch, Failure, Generation, Log, LogConfig, RemovalProgress,
 };
-use headrace_model::{Namespace, Offset, PartitionStatistics, Timestamp};
+use headrace_model::{Namespace, Offset, Opening, PartitionStatistics, Timestamp};
 
 use crate::api::{ConsumerKey, Outbox, PartitionError, Request, RequestId, Response, StoredOffset};
 use crate::commits::PendingOffsetCommit;
@@ -320,6 +320,11 @@ impl Partition {
     /// Generation of the partition's log.
     pub fn generation(&self) -> Generation {
         self.log.generation()
+    }
+
+    /// Openings of the partition's log, ascending, up to the present one. See [`headrace_model::cut_since`].
+    pub fn openings(&self) -> &Arc<[Opening]> {
+        self.log.openings()
     }
 
     /// First offset retained.

@@ -72,6 +72,8 @@ impl Log {
                 return self.fail_open(format!("the directory cannot be opened: {error}"));
             }
         };
+        // What was read in an opening that has left no trace is another one's also without a record.
+        self.epoch = self.now.0.max(1);
         let recovery = self.recovery();
         recovery.files = files;
         if recovery.drop_all {
@@ -204,7 +206,7 @@ impl Log {
         if manifest.dropping {
             return self.drop_contents(!is_copy);
         }
-        self.epoch = manifest.epoch + 1;
+        self.epoch = self.epoch.max(manifest.epoch.saturating_add(1));
         // A manifest of an earlier format is replaced.
         let is_current =
             manifest.segments.is_some() && manifest.owner.is_some() && !is_copy && !is_repaired;

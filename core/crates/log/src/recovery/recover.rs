@@ -265,6 +265,7 @@ impl Log {
         self.manifest_file = ManifestFile::Outdated;
         self.generation.partition = Some(self.config.namespace);
         self.offsets_bytes_found = Some(0);
+        self.note_opening();
         self.phase = Phase::Open;
     }
 
@@ -272,6 +273,7 @@ impl Log {
         self.offsets_bytes_found = self.recovery().offsets_bytes;
         self.report_losses();
         self.begin_at(self.synced_before());
+        self.note_opening();
         self.remove_orphans();
         self.phase = Phase::Open;
     }

@@ -95,6 +95,7 @@ impl Log {
             self.segments.push_back(active);
         }
         self.skip_lost_end();
+        self.note_opening();
         let end = self.next_offset;
         self.issued_end = end;
         self.written_end = end;

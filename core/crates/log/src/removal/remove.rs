@@ -291,6 +291,7 @@ impl Log {
         self.sync_deadline = None;
         self.manifest_file = ManifestFile::Outdated;
         self.record = Record::default();
+        self.note_opening();
         self.generation.partition = Some(self.config.namespace);
         self.offsets_bytes_found = Some(0);
     }
@@ -321,6 +322,7 @@ impl Log {
                     owner: Some(self.owner()),
                     dropping: true,
                     epoch: self.epoch,
+                    openings: Some(self.openings.to_vec()),
                     first: Offset(0),
                     synced: None,
                     segments: None,

@@ -99,7 +99,7 @@ fn directories_of_earlier_servers_are_opened() {
     world.settle();
     let text = String::from_utf8(world.disk.content(FileName::Manifest).to_vec()).expect("text");
     assert!(
-        text.starts_with("{\"format\":3,") && text.contains("\"tags\":\"incarnation\""),
+        text.starts_with("{\"format\":4,") && text.contains("\"tags\":\"incarnation\""),
         "{text}"
     );
     assert!(text.contains("\"segments\":[[0,10640,null],"), "{text}");
