@@ -1557,11 +1557,14 @@ def encode_wait_messages(
     """
 
 def encode_watch_partitions(
-    *, topics: Sequence[tuple[int | str, int | str, Sequence[int]]], remove: bool = False
+    *,
+    topics: Sequence[tuple[int | str, int | str, Sequence[int]]],
+    remove: bool = False,
+    names_openings: bool = False,
 ) -> _Encoded:
     """Encode stream, topic and partitions of each topic.
 
-    Any number of payloads for `decode_watched_partitions` follow.
+    Any number of payloads for `decode_watched_partitions` follow. With `names_openings` they have the openings of logs.
     """
 
 def encode_set_trace_context(*, trace_id: int, span_id: int, flags: int) -> _Encoded:
@@ -1673,7 +1676,14 @@ def decode_quota(payload: bytes) -> Quota | None: ...
 def decode_quotas(payload: bytes) -> list[QuotaRecord]: ...
 def decode_planned_range(payload: bytes) -> PlannedRange: ...
 def decode_issued_ticket(payload: bytes) -> IssuedTicket: ...
-def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
+def decode_watched_partitions(payload: bytes, *, names_openings: bool = False) -> list[WatchedPartition]:
+    """Decode notifications, with openings if those were asked for."""
+
+def cut_since(openings: Sequence[tuple[int, int]], *, epoch: int, position: int) -> int | None:
+    """Return where a log was cut since a reader was at a position in the opening `epoch`.
+
+    None if it was not, or if that is unknown: the epoch is 0, or there are no openings.
+    """
 
 @final
 class Appended:
@@ -1822,6 +1832,8 @@ class WatchedPartition:
     """First offset that can be polled."""
     next_offset: int
     """Offset after the last message that can be polled."""
+    openings: list[tuple[int, int]]
+    """Number and end of each opening of the log, ascending; empty if they are unknown or not named."""
 
 @final
 class Watcher:

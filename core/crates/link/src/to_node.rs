@@ -47,6 +47,8 @@ pub enum ToNode {
         place: PartitionRef,
         /// State last seen; `None` if there is none yet.
         last_state: Option<WatchedState>,
+        /// Report the openings of its log as well. Gateways of earlier releases do not know them.
+        wants_openings: bool,
     },
     /// End the watch of a partition. Not answered; the gateway ignores reports that are already under way.
     Unwatch {

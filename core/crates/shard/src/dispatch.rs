@@ -22,6 +22,7 @@ mod topics;
 mod transactions;
 mod users;
 mod waits;
+mod watches;
 
 use std::sync::Arc;
 

@@ -31,7 +31,10 @@ use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Batch, PartitionError, Request};
 
 pub use self::isolation::panic_message;
-pub(crate) use self::{lives::find, watchers::NotificationTarget};
+pub(crate) use self::{
+    lives::find,
+    watchers::{NotificationTarget, Watcher},
+};
 
 use self::{
     agenda::Agenda,

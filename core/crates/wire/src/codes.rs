@@ -167,6 +167,8 @@ codes! {
         Add = 1,
         /// Stop notifications about them.
         Remove = 2,
+        /// Start notifications about them that name the openings of their logs.
+        AddNamingOpenings = 3,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset, UserId};
+use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset, Opening, UserId};
 use headrace_partition::{Committer, ConsumerKey, Poll, PollingStrategy};
 use headrace_wire::Malformed;
 
@@ -46,11 +46,25 @@ pub(super) trait Fields {
         self.u64(place.purge_epoch);
     }
 
-    fn view(&mut self, view: WatchedState) {
+    /// Write a state without its openings and their number.
+    fn view(&mut self, view: &WatchedState) {
         self.u64(view.incarnation);
         self.u64(view.purge_epoch);
         self.u64(view.first.0);
         self.u64(view.end.0);
+    }
+
+    /// Write the openings, if there are any.
+    fn openings(&mut self, openings: &[Opening]) {
+        if openings.is_empty() {
+            return;
+        }
+        let count = u8::try_from(openings.len()).expect("a log keeps fewer");
+        self.u8(count);
+        for opening in openings {
+            self.u64(opening.epoch);
+            self.u64(opening.end.0);
+        }
     }
 
     /// Write the optional membership and trace context of a request.
@@ -138,6 +152,29 @@ impl Reader<'_> {
             purge_epoch: self.u64()?,
             first: self.offset()?,
             end: self.offset()?,
+            ..WatchedState::default()
+        })
+    }
+
+    /// Read a state and the openings that follow it, if any do.
+    pub(super) fn view_with_openings(&mut self) -> Result<WatchedState, Malformed> {
+        let view = self.view()?;
+        if self.remaining() == 0 {
+            return Ok(view);
+        }
+        let count = self.u8()?;
+        let mut openings = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            openings.push(Opening {
+                epoch: self.u64()?,
+                end: self.offset()?,
+            });
+        }
+        let last = openings.last().ok_or(Malformed::CountMismatch)?;
+        Ok(WatchedState {
+            epoch: last.epoch,
+            openings: openings.into(),
+            ..view
         })
     }
 

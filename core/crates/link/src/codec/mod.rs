@@ -23,7 +23,8 @@ use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 
 /// Version of the link protocol. A node refuses a later one.
 pub const VERSION: u16 = 2;
-/// Oldest version that a node accepts: its polls have no limit of size, and it names no users of stored offsets.
+/// Oldest version that a node accepts: its polls have no limit of size, it names no users of stored offsets,
+/// and its watches ask for no openings.
 pub const OLDEST_VERSION: u16 = 1;
 
 /// Status with which a node refuses or closes a link. The node sends a response header, which the gateway reads as a

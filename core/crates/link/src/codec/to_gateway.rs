@@ -85,7 +85,8 @@ impl ToGateway {
             }
             Self::StateChanged { namespace, view } => {
                 head.namespace(namespace);
-                head.view(view);
+                head.view(&view);
+                head.openings(&view.openings);
                 STATE_CHANGED
             }
             Self::WrongNode { call, version } => {
@@ -357,7 +358,7 @@ fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToGateway, Malformed
         },
         STATE_CHANGED => ToGateway::StateChanged {
             namespace: reader.namespace()?,
-            view: reader.view()?,
+            view: reader.view_with_openings()?,
         },
         WRONG_NODE => ToGateway::WrongNode {
             call: reader.call()?,

@@ -194,11 +194,15 @@ impl ToNode {
             Self::Watch {
                 place,
                 last_state: seen,
+                wants_openings,
             } => {
                 head.place(place);
-                head.bool(seen.is_some());
+                head.u8(u8::from(seen.is_some()) | u8::from(wants_openings) << 1);
                 if let Some(view) = seen {
-                    head.view(view);
+                    head.view(&view);
+                    if wants_openings {
+                        head.u64(view.epoch);
+                    }
                 }
                 WATCH
             }
@@ -453,14 +457,26 @@ fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
                 code => return Err(Malformed::UnknownCode(code)),
             },
         },
-        WATCH => ToNode::Watch {
-            place: reader.place()?,
-            last_state: if reader.bool()? {
-                Some(reader.view()?)
-            } else {
-                None
-            },
-        },
+        WATCH => {
+            let (place, flags) = (reader.place()?, reader.u8()?);
+            if flags > 0b11 {
+                return Err(Malformed::UnknownCode(flags));
+            }
+            let wants_openings = flags & 0b10 != 0;
+            let mut last_state = None;
+            if flags & 1 != 0 {
+                let mut view = reader.view()?;
+                if wants_openings {
+                    view.epoch = reader.u64()?;
+                }
+                last_state = Some(view);
+            }
+            ToNode::Watch {
+                place,
+                last_state,
+                wants_openings,
+            }
+        }
         UNWATCH => ToNode::Unwatch {
             namespace: reader.namespace()?,
         },

@@ -9,8 +9,8 @@ use headrace_link::{
     ToGateway, ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{
-    ClientId, ClientKey, GroupId, Namespace, NodeId, Offset, PartitionId, StageId, StreamId,
-    TopicId, UserId,
+    ClientId, ClientKey, GroupId, Namespace, NodeId, Offset, Opening, PartitionId, StageId,
+    StreamId, TopicId, UserId,
 };
 use headrace_partition::storage::{FileName, StorageError, StorageErrorKind};
 use headrace_partition::{
@@ -47,7 +47,7 @@ pub enum Other {
     ),
     Wait(RequestId, PartitionRef, Option<Membership>, Poll, WhenReady),
     StopWaiting(RequestId, Namespace, EndWait),
-    Watch(PartitionRef, Option<WatchedState>),
+    Watch(PartitionRef, Option<WatchedState>, bool),
     Unwatch(Namespace),
     Statistics(RequestId, Scope),
     CatalogVersion(u64),
@@ -140,9 +140,10 @@ impl Other {
                 namespace,
                 reaction: stop,
             },
-            Self::Watch(place, seen) => ToNode::Watch {
+            Self::Watch(place, seen, wants_openings) => ToNode::Watch {
                 place,
                 last_state: seen,
+                wants_openings,
             },
             Self::Unwatch(namespace) => ToNode::Unwatch { namespace },
             Self::Statistics(call, scope) => ToNode::Statistics { call, scope },
@@ -279,12 +280,24 @@ fn poll() -> impl Strategy<Value = Poll> {
 }
 
 fn view() -> impl Strategy<Value = WatchedState> {
-    any::<(u64, u64, u64, u64)>().prop_map(|(incarnation, purge_epoch, first, end)| WatchedState {
-        incarnation,
-        purge_epoch,
-        first: Offset(first),
-        end: Offset(end),
-    })
+    let openings = proptest::collection::vec(any::<(u64, u64)>(), 0..4);
+    (any::<(u64, u64, u64, u64)>(), openings).prop_map(
+        |((incarnation, purge_epoch, first, end), openings)| {
+            let opening = |(epoch, end)| Opening {
+                epoch,
+                end: Offset(end),
+            };
+            let openings: Vec<Opening> = openings.into_iter().map(opening).collect();
+            WatchedState {
+                incarnation,
+                purge_epoch,
+                first: Offset(first),
+                end: Offset(end),
+                epoch: openings.last().map_or(0, |last| last.epoch),
+                openings: openings.into(),
+            }
+        },
+    )
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
@@ -360,7 +373,14 @@ pub fn to_node() -> impl Strategy<Value = Sample> {
         ),
         (call(), namespace(), stop)
             .prop_map(|(call, namespace, stop)| Other::StopWaiting(call, namespace, stop)),
-        (places(), option::of(view())).prop_map(|(place, seen)| Other::Watch(place, seen)),
+        (places(), option::of(view()), any::<bool>()).prop_map(|(place, seen, wants_openings)| {
+            let seen = seen.map(|seen| WatchedState {
+                epoch: if wants_openings { seen.epoch } else { 0 },
+                openings: [].into(),
+                ..seen
+            });
+            Other::Watch(place, seen, wants_openings)
+        }),
         namespace().prop_map(Other::Unwatch),
         (call(), scope).prop_map(|(call, scope)| Other::Statistics(call, scope)),
         any::<u64>().prop_map(Other::CatalogVersion),

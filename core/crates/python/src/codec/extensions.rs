@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headrace_model::{Offset, Opening};
 use headrace_wire::{
     Command, WatchAction,
     command::{
@@ -9,8 +10,8 @@ use headrace_wire::{
     },
     response::{
         Appended as WireAppended, Capabilities as WireCapabilities, Membership as WireMembership,
-        PartitionDescription as WireDescription, WatchedPartition as WireWatchedPartition,
-        decode_list,
+        PartitionDescription as WireDescription, WatchedLog,
+        WatchedPartition as WireWatchedPartition, decode_list,
     },
 };
 use pyo3::prelude::*;
@@ -108,6 +109,8 @@ pub(crate) struct WatchedPartition {
     first_offset: u64,
     /// Offset after the last message that can be polled.
     next_offset: u64,
+    /// Number and end of each opening of the log, ascending; empty if they are unknown or not named.
+    openings: Vec<(u64, u64)>,
 }
 
 impl From<WireWatchedPartition> for WatchedPartition {
@@ -121,6 +124,19 @@ impl From<WireWatchedPartition> for WatchedPartition {
             purge_epoch: watched.purge_epoch,
             first_offset: watched.first_offset,
             next_offset: watched.next_offset,
+            openings: Vec::new(),
+        }
+    }
+}
+
+impl From<WatchedLog> for WatchedPartition {
+    fn from(watched: WatchedLog) -> Self {
+        let openings = watched.openings.iter();
+        Self {
+            openings: openings
+                .map(|opening| (opening.epoch, opening.end.0))
+                .collect(),
+            ..Self::from(watched.state)
         }
     }
 }
@@ -199,17 +215,22 @@ fn encode_wait_messages<'py>(
 }
 
 #[pyfunction]
-#[pyo3(signature = (*, topics, remove = false))]
+#[pyo3(signature = (*, topics, remove = false, names_openings = false))]
 fn encode_watch_partitions(
     python: Python<'_>,
     topics: Vec<Topic>,
     remove: bool,
+    names_openings: bool,
 ) -> PyResult<Encoded<'_>> {
     for (stream, topic, _) in &topics {
         stream.checked("stream")?;
         topic.checked("topic")?;
     }
-    encoded(python, &Command::WatchPartitions(watch(&topics, remove)))
+    let mut command = watch(&topics, remove);
+    if names_openings && !remove {
+        command.action = WatchAction::AddNamingOpenings;
+    }
+    encoded(python, &Command::WatchPartitions(command))
 }
 
 #[pyfunction]
@@ -276,8 +297,29 @@ fn decode_membership(payload: &[u8]) -> PyResult<Membership> {
         .map_err(malformed)
 }
 
+/// Return where a log was cut since a reader was at a position in the opening `epoch`; None if it was not, or if that is
+/// unknown.
 #[pyfunction]
-fn decode_watched_partitions(payload: &[u8]) -> PyResult<Vec<WatchedPartition>> {
+#[pyo3(signature = (openings, *, epoch, position))]
+fn cut_since(openings: Vec<(u64, u64)>, epoch: u64, position: u64) -> Option<u64> {
+    let opening = |(epoch, end)| Opening {
+        epoch,
+        end: Offset(end),
+    };
+    let openings: Vec<Opening> = openings.into_iter().map(opening).collect();
+    headrace_model::cut_since(&openings, epoch, Offset(position)).map(|end| end.0)
+}
+
+#[pyfunction]
+#[pyo3(signature = (payload, *, names_openings = false))]
+fn decode_watched_partitions(
+    payload: &[u8],
+    names_openings: bool,
+) -> PyResult<Vec<WatchedPartition>> {
+    if names_openings {
+        let watched = decode_list::<WatchedLog>(payload).map_err(malformed)?;
+        return Ok(watched.into_iter().map(WatchedPartition::from).collect());
+    }
     let watched = decode_list::<WireWatchedPartition>(payload).map_err(malformed)?;
     Ok(watched.into_iter().map(WatchedPartition::from).collect())
 }
@@ -297,5 +339,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode_appended, module)?)?;
     module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(decode_membership, module)?)?;
+    module.add_function(wrap_pyfunction!(cut_since, module)?)?;
     module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)
 }

@@ -119,16 +119,6 @@ impl Shard {
     }
 }
 
-/// Return whether a session changes the password of its own user.
-pub(super) fn is_own_password(session: &Session, operation: &Operation) -> bool {
-    match operation {
-        Operation::ChangePassword(change) => {
-            (session.user()).is_some_and(|user| user.0 == change.user_id)
-        }
-        _ => false,
-    }
-}
-
 /// Build the credential of a session of `user`.
 fn credential(user: UserId, grounds: &control::Credential) -> Credential {
     Credential {

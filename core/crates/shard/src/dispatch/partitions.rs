@@ -1,4 +1,4 @@
-//! Commands on partitions and their segments, descriptions of them, plans of their ranges, and watches.
+//! Commands on partitions and their segments, descriptions of them and plans of their ranges.
 
 use headrace_catalog::{Action, Partition, Topic};
 use headrace_model::{Offset, PartitionId, limits};
@@ -6,12 +6,12 @@ use headrace_partition::{RangePlan, RangeToPlan, Request};
 use headrace_proto::metadata::v1::{self as metadata, command::Operation};
 use headrace_ticket::Access;
 use headrace_wire::{
-    PartitionState, Status, WatchAction,
-    command::{DeleteSegments, PartitionsCount, PlanRange, TopicPath, WatchPartitions},
+    PartitionState, Status,
+    command::{DeleteSegments, PartitionsCount, PlanRange, TopicPath},
     response::{PartitionDescription, PlannedRange, RangeSplit, encode_list},
 };
 
-use super::{Context, Handled, Outcome, lookups::find_topic};
+use super::{Context, Handled, Outcome};
 use crate::owner::Owner;
 
 impl Context<'_> {
@@ -131,36 +131,5 @@ pub(super) fn planned_range(plan: &RangePlan) -> PlannedRange {
         first_offset: plan.first_offset.0,
         next_offset: plan.next_offset.0,
         splits: splits.collect(),
-    }
-}
-
-impl Context<'_> {
-    /// Add all partitions of the request or none. Partitions to be removed that are not watched are ignored.
-    pub(super) fn watch_partitions(&self, request: &WatchPartitions<'_>) -> Handled {
-        let is_adding = request.action == WatchAction::Add;
-        let mut places = Vec::new();
-        for wanted in &request.topics {
-            let topic = if is_adding {
-                self.topic(wanted.stream, wanted.topic, Action::Poll)?
-            } else {
-                // Partitions to be removed need not exist.
-                let stream = self.find_stream(wanted.stream);
-                let Ok(topic) = find_topic(stream, wanted.topic) else {
-                    continue;
-                };
-                topic
-            };
-            for id in &wanted.partition_ids {
-                match topic.partition(PartitionId(*id)) {
-                    Some(partition) => places.push((partition.namespace, partition.incarnation)),
-                    None if is_adding => return Err(Status::PARTITION_NOT_FOUND),
-                    None => {}
-                }
-            }
-        }
-        Ok(Outcome::Watch {
-            action: request.action,
-            places,
-        })
     }
 }

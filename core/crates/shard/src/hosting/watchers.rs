@@ -4,6 +4,8 @@
 //! is repeated nothing more is sent: at most one message per watcher and partition is in flight, however much is
 //! appended.
 
+use std::sync::Arc;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_catalog::Catalog;
@@ -23,9 +25,11 @@ pub(crate) enum NotificationTarget {
     Link(ConnectionKey),
 }
 
-struct Watcher {
-    target: NotificationTarget,
-    seen: Option<WatchedState>,
+/// One that watches a partition.
+pub(crate) struct Watcher {
+    pub(crate) target: NotificationTarget,
+    pub(crate) seen: Option<WatchedState>,
+    pub(crate) wants_openings: bool,
 }
 
 /// All watchers of this shard's partitions.
@@ -57,14 +61,21 @@ impl Watchers {
     }
 }
 
-fn view(partition: &Partition) -> WatchedState {
+fn view(partition: &Partition, wants_openings: bool) -> WatchedState {
     let life = partition.generation();
-    WatchedState {
+    let mut view = WatchedState {
         incarnation: life.incarnation,
         purge_epoch: life.purge_epoch,
         first: partition.first_offset(),
         end: partition.visible_end(),
+        ..WatchedState::default()
+    };
+    let openings = partition.openings();
+    if wants_openings && let Some(last) = openings.last() {
+        view.epoch = last.epoch;
+        view.openings = Arc::clone(openings);
     }
+    view
 }
 
 impl Partitions {
@@ -73,8 +84,7 @@ impl Partitions {
         &mut self,
         catalog: &Catalog,
         namespace: Namespace,
-        target: NotificationTarget,
-        seen: Option<WatchedState>,
+        watcher: Watcher,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
@@ -83,8 +93,8 @@ impl Partitions {
             return;
         }
         let watchers = self.watchers.at.entry(namespace).or_default();
-        watchers.retain(|watcher| watcher.target != target);
-        watchers.push(Watcher { target, seen });
+        watchers.retain(|other| other.target != watcher.target);
+        watchers.push(watcher);
         self.notify_watchers(namespace);
     }
 
@@ -118,10 +128,11 @@ impl Partitions {
         if !partition.is_open() {
             return;
         }
-        let view = view(partition);
         let seen = &mut self.watchers.seen;
         watchers.retain(|watcher| {
-            let is_news = watcher.seen != Some(view);
+            let view = view(partition, watcher.wants_openings);
+            let known = watcher.seen.as_ref();
+            let is_news = known.is_none_or(|known| !view.is_unchanged(known));
             if is_news {
                 seen.push((watcher.target, namespace, Some(view)));
             }

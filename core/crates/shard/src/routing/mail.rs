@@ -7,7 +7,7 @@ use headrace_partition::{PartitionError, ReadError};
 use crate::{
     Shard,
     api::{Effect, Mail, PartitionAnswer},
-    hosting::NotificationTarget,
+    hosting::{NotificationTarget, Watcher},
     owner::Owner,
 };
 
@@ -78,8 +78,12 @@ impl Shard {
                 seen,
             } => {
                 let catalog = self.catalog.load();
-                let target = NotificationTarget::Shard(shard);
-                (self.partitions).watch(catalog, namespace, target, seen, now, effects);
+                let watcher = Watcher {
+                    target: NotificationTarget::Shard(shard),
+                    seen,
+                    wants_openings: true,
+                };
+                (self.partitions).watch(catalog, namespace, watcher, now, effects);
             }
             Mail::Unwatch { namespace, shard } => {
                 self.partitions

@@ -16,7 +16,7 @@ use headrace_link::WatchedState;
 use headrace_model::{Namespace, UserId};
 use headrace_wire::{
     Status, WatchAction,
-    response::{WatchedPartition, encode_list},
+    response::{WatchedLog, WatchedPartition, encode_list},
 };
 
 use crate::{
@@ -48,6 +48,8 @@ struct Watching {
     /// Partitions no longer watched, which the connection has yet to be notified of.
     gone: BTreeMap<Namespace, Status>,
     user: UserId,
+    /// Notifications name the openings of logs.
+    names_openings: bool,
 }
 
 struct Place {
@@ -72,6 +74,16 @@ impl Watches {
     /// Number of partitions that connections of one user watch.
     pub(crate) fn cost_of(&self, user: UserId) -> usize {
         self.costs.of(user)
+    }
+
+    /// Note what the notifications of a connection name from now on.
+    fn name_openings(&mut self, key: ConnectionKey, user: UserId, names_openings: bool) {
+        let fresh = || Watching {
+            user,
+            ..Watching::default()
+        };
+        let watching = self.by_connection.entry(key).or_insert_with(fresh);
+        watching.names_openings = names_openings;
     }
 
     /// Mark the newest view of a partition as due for a connection.
@@ -158,16 +170,18 @@ impl Watches {
     }
 
     /// Take what is due for a connection, and the partitions to be watched for further changes.
-    fn take_due(&mut self, key: ConnectionKey) -> (Vec<WatchedPartition>, Vec<Namespace>) {
-        let mut entries = Vec::new();
+    fn take_due(&mut self, key: ConnectionKey) -> (Due, Vec<Namespace>) {
+        let mut due = Due::default();
         let mut unarmed = Vec::new();
         let Some(watching) = self.by_connection.get_mut(&key) else {
-            return (entries, unarmed);
+            return (due, unarmed);
         };
+        due.names_openings = watching.names_openings;
+        let entries = &mut due.entries;
         while entries.len() < FRAME_PARTITIONS_MAX
             && let Some((namespace, status)) = watching.gone.pop_first()
         {
-            entries.push(entry(namespace, status, None));
+            entries.push(entry(namespace, status, &WatchedState::default()));
         }
         while entries.len() < FRAME_PARTITIONS_MAX
             && let Some(namespace) = watching.due.pop_front()
@@ -183,20 +197,34 @@ impl Watches {
                 unarmed.push(namespace);
             }
             // A view of an earlier partition with this number does not apply to the current one.
-            let view = seen
-                .view
-                .filter(|view| view.incarnation == place.incarnation);
-            if view.is_some() {
+            let view = seen.view.as_ref();
+            if let Some(view) = view.filter(|view| view.incarnation == place.incarnation) {
                 entries.push(entry(namespace, Status::OK, view));
             }
         }
-        (entries, unarmed)
+        (due, unarmed)
     }
 }
 
-fn entry(namespace: Namespace, status: Status, view: Option<WatchedState>) -> WatchedPartition {
-    let view = view.unwrap_or_default();
-    WatchedPartition {
+/// Notifications that are due for a connection.
+#[derive(Default)]
+struct Due {
+    entries: Vec<WatchedLog>,
+    names_openings: bool,
+}
+
+impl Due {
+    fn encode(&self, out: &mut Vec<u8>) {
+        if self.names_openings {
+            return encode_list(&self.entries, out);
+        }
+        let states: Vec<_> = self.entries.iter().map(|entry| entry.state).collect();
+        encode_list(&states, out);
+    }
+}
+
+fn entry(namespace: Namespace, status: Status, view: &WatchedState) -> WatchedLog {
+    let state = WatchedPartition {
         status,
         stream_id: namespace.stream().0,
         topic_id: namespace.topic().0,
@@ -205,6 +233,10 @@ fn entry(namespace: Namespace, status: Status, view: Option<WatchedState>) -> Wa
         purge_epoch: view.purge_epoch,
         first_offset: view.first.0,
         next_offset: view.end.0,
+    };
+    WatchedLog {
+        state,
+        openings: Arc::clone(&view.openings),
     }
 }
 
@@ -240,13 +272,18 @@ impl Shard {
     ) {
         let key = requester.key;
         match action {
-            WatchAction::Add => {
+            WatchAction::Add | WatchAction::AddNamingOpenings => {
                 let user = requester.session.principal().unwrap_or_default();
                 let count_max = self.config.waited_partitions_max;
                 if !(self.routing).may_subscribe(user, places.len(), count_max) {
                     let response = status_response(Status::TOO_MANY_WAITS);
                     return requester.pipeline.respond(response);
                 }
+                self.routing.watches.name_openings(
+                    key,
+                    user,
+                    action == WatchAction::AddNamingOpenings,
+                );
                 for (namespace, incarnation) in places {
                     if self
                         .routing
@@ -285,7 +322,7 @@ impl Shard {
             return;
         };
         known.is_armed = true;
-        let (seen, shard) = (known.view, self.config.shard);
+        let (seen, shard) = (known.view.clone(), self.config.shard);
         let owner = self.owner(namespace);
         let mail = Mail::Watch {
             namespace,
@@ -316,7 +353,7 @@ impl Shard {
         if !connection.session.is_watching || connection.sending || connection.closing {
             return;
         }
-        let (entries, unarmed) = self.routing.watches.take_due(key);
+        let (due, unarmed) = self.routing.watches.take_due(key);
         for namespace in unarmed {
             self.arm_watch(namespace, effects);
         }
@@ -324,8 +361,8 @@ impl Shard {
         let is_watching = !self.routing.watches.is_over(key);
         if let Some(connection) = self.sessions.get_mut(key) {
             connection.session.is_watching = is_watching;
-            if !entries.is_empty() {
-                let frame = payload_response(|out| encode_list(&entries, out));
+            if !due.entries.is_empty() {
+                let frame = payload_response(|out| due.encode(out));
                 connection.pipeline.respond(frame);
             }
         }

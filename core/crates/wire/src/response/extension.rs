@@ -1,6 +1,9 @@
 //! Responses to the extension commands.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+use headrace_model::{Offset, Opening};
 
 use super::part::{Part, payload};
 use super::{read_counted, write_all};
@@ -71,6 +74,18 @@ pub struct WatchedPartition {
     pub next_offset: u64,
 }
 
+/// State of a watched partition, and the openings of its log: the notifications of a connection that asks for them.
+///
+/// Layout: `WatchedPartition state · u32 openings_count · (u64 epoch · u64 end)[openings_count]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedLog {
+    /// State as in other notifications.
+    pub state: WatchedPartition,
+    /// Openings of the log, ascending; the last one is the present. None if they are unknown. See
+    /// [`headrace_model::cut_since`].
+    pub openings: Arc<[Opening]>,
+}
+
 /// Ticket for a topic: response to `IssueTicket`. Layout: `Str32 ticket · u64 not_after`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IssuedTicket<'a> {
@@ -100,6 +115,7 @@ impl Capabilities {
 
 payload!(Capabilities);
 payload!(WatchedPartition);
+payload!(WatchedLog);
 payload!(IssuedTicket<'a>);
 
 impl Part<'_> for Capabilities {
@@ -185,5 +201,47 @@ impl Part<'_> for WatchedPartition {
         out.u64(self.purge_epoch);
         out.u64(self.first_offset);
         out.u64(self.next_offset);
+    }
+}
+
+impl From<WatchedPartition> for WatchedLog {
+    /// The openings are unknown.
+    fn from(state: WatchedPartition) -> Self {
+        Self {
+            state,
+            openings: Arc::default(),
+        }
+    }
+}
+
+impl Part<'_> for WatchedLog {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let state = WatchedPartition::read(reader)?;
+        let count = reader.u32()?;
+        let openings: Vec<Opening> = read_counted(reader, count)?;
+        Ok(Self {
+            state,
+            openings: openings.into(),
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        self.state.write(out);
+        out.count(self.openings.len());
+        write_all(&self.openings, out);
+    }
+}
+
+impl Part<'_> for Opening {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            epoch: reader.u64()?,
+            end: Offset(reader.u64()?),
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.epoch);
+        out.u64(self.end.0);
     }
 }

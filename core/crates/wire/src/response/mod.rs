@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 
 pub use client::{ClientDetails, ClientGroup, ClientHeader};
 pub use cluster::{ClusterMetadata, ClusterNode};
-pub use extension::{Capabilities, IssuedTicket, Limit, LimitKind, WatchedPartition};
+pub use extension::{Capabilities, IssuedTicket, Limit, LimitKind, WatchedLog, WatchedPartition};
 pub use group::{AssignedPartition, GroupDetails, GroupHeader, GroupMember, Membership};
 pub use message::{
     Appended, ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader, ReadAnswer, ReadGap,

@@ -74,7 +74,7 @@ impl Links {
         {
             return;
         }
-        let seen = watch.seen;
+        let seen = watch.seen.clone();
         if !self.ensure_open(moment, way, effects) {
             return;
         }
@@ -84,6 +84,7 @@ impl Links {
                 &ToNode::Watch {
                     place,
                     last_state: seen,
+                    wants_openings: true,
                 }
                 .encode(),
             );

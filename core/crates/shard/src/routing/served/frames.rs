@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headrace_catalog::Catalog;
 use headrace_link::{
     CallHeader, EndWait, Membership, PartitionRef, Refusal, RequestId, Scope, SmallToNode,
-    StatisticsSnapshot, ToGateway, ToNode, WatchedState, WhenReady,
+    StatisticsSnapshot, ToGateway, ToNode, WhenReady,
 };
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{PartitionError, Request};
@@ -15,7 +15,7 @@ use super::{GatewayLink, Held, PendingCall, places::Decision};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin, PartitionCall, Sequence, WaitingPoll},
-    hosting::{BorrowedBatch, NotificationTarget},
+    hosting::{BorrowedBatch, NotificationTarget, Watcher},
     meter,
     sessions::{
         closing::DeadlineKind,
@@ -247,8 +247,16 @@ impl Shard {
             ToNode::Watch {
                 place,
                 last_state: seen,
+                wants_openings,
             } => {
-                self.take_watch(link, &catalog, place.namespace, seen, effects);
+                link.served.watched.insert(place.namespace);
+                let watcher = Watcher {
+                    target: NotificationTarget::Link(link.key),
+                    seen,
+                    wants_openings,
+                };
+                let (namespace, now) = (place.namespace, self.now);
+                (self.partitions).watch(&catalog, namespace, watcher, now, effects);
                 true
             }
             ToNode::Unwatch { namespace } => {
@@ -354,19 +362,6 @@ impl Shard {
         if is_notified {
             link.served.end(call);
         }
-    }
-
-    fn take_watch(
-        &mut self,
-        link: &mut Link<'_>,
-        catalog: &Arc<Catalog>,
-        namespace: Namespace,
-        seen: Option<WatchedState>,
-        effects: &mut Vec<Effect>,
-    ) {
-        link.served.watched.insert(namespace);
-        let target = NotificationTarget::Link(link.key);
-        (self.partitions).watch(catalog, namespace, target, seen, self.now, effects);
     }
 
     /// Record a call as in flight. Returns `None` if one with its number exists; the link then accepts no more frames.

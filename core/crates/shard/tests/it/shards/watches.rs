@@ -6,7 +6,7 @@ use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{
     Command, Identifier, Partitioning, Status, WatchAction,
     command::{TopicPath, WatchPartitions, WatchedTopic},
-    response::{WatchedPartition, decode_list},
+    response::{WatchedLog, WatchedPartition, decode_list},
 };
 use proptest::prelude::*;
 
@@ -48,6 +48,27 @@ fn ends(notifications: &[WatchedPartition]) -> Vec<(u32, u64)> {
         .inspect(|entry| assert_eq!(entry.status, Status::OK))
         .map(|entry| (entry.partition_id, entry.next_offset))
         .collect()
+}
+
+/// LOG-21: a connection that asks for it gets the openings of logs. Those of others are as they were.
+#[test]
+fn openings_are_named_to_those_who_ask() {
+    for shard in [0, 1] {
+        let mut world = World::new().with_topic(1);
+        let (earlier, asking) = (world.login(shard), world.login(shard));
+        assert_eq!(world.send(earlier, 0, &[b"a", b"b"]), Status::OK);
+        assert_eq!(world.ask(earlier, &add(&[0])).payload, []);
+        let naming = watch(WatchAction::AddNamingOpenings, &[0]);
+        assert_eq!(world.ask(asking, &naming).payload, []);
+        let reply = world.try_reply(asking).expect("a notification");
+        let logs: Vec<WatchedLog> = decode_list(&reply.payload).expect("entries");
+        assert_eq!((logs.len(), logs[0].state.next_offset), (1, 2));
+        let [opening] = logs[0].openings[..] else {
+            panic!("{logs:?}");
+        };
+        assert!(opening.epoch > 0 && opening.end.0 == 0, "{opening:?}");
+        assert_eq!(ends(&notifications(&mut world, earlier)), [(0, 2)]);
+    }
 }
 
 #[test]

@@ -87,6 +87,7 @@ impl Truth {
             purge_epoch: 0,
             first: Offset(0),
             end: Offset(self.logs.get(&namespace).map_or(0, Vec::len) as u64),
+            ..WatchedState::default()
         }
     }
 }
@@ -299,6 +300,7 @@ impl Node {
             ToNode::Watch {
                 place,
                 last_state: seen,
+                ..
             } => match has {
                 Ok(()) => {
                     link.watches.insert(place.namespace, seen);
@@ -354,7 +356,7 @@ impl Node {
             }
             link.watches.retain(|namespace, seen| {
                 let view = truth.view(*namespace);
-                let is_news = *seen != Some(view);
+                let is_news = seen.as_ref() != Some(&view);
                 if is_news {
                     let namespace = *namespace;
                     link.owed.push(ToGateway::StateChanged { namespace, view });

@@ -303,6 +303,7 @@ fn a_watch_follows_its_partition() {
     let watch = || ToNode::Watch {
         place: place(namespace),
         last_state: None,
+        wants_openings: false,
     };
     peer.say(&mut world, watch());
     assert_eq!(

@@ -120,6 +120,7 @@ fn waits_at_a_partition_that_leaves_are_refused() {
         ToNode::Watch {
             place,
             last_state: None,
+            wants_openings: false,
         },
     );
     assert!(matches!(
@@ -135,6 +136,7 @@ fn waits_at_a_partition_that_leaves_are_refused() {
         ToNode::Watch {
             place,
             last_state: seen,
+            wants_openings: false,
         },
     );
     assert_eq!(peer.hear(&mut world), []);
@@ -180,6 +182,7 @@ fn with_its_link_a_wait_is_forgotten() {
         ToNode::Watch {
             place,
             last_state: None,
+            wants_openings: false,
         },
     );
     peer.hear(&mut world);
@@ -233,6 +236,7 @@ fn a_gateway_watches_a_partition() {
         ToNode::Watch {
             place,
             last_state: None,
+            wants_openings: false,
         },
     );
     let view = WatchedState {
@@ -240,10 +244,11 @@ fn a_gateway_watches_a_partition() {
         ..WatchedState::default()
     };
     let seen = |view| ToGateway::StateChanged { namespace, view };
-    assert_eq!(peer.hear(&mut world), [seen(view)]);
+    assert_eq!(peer.hear(&mut world), [seen(view.clone())]);
     let frame = ToNode::Watch {
         place,
-        last_state: Some(view),
+        last_state: Some(view.clone()),
+        wants_openings: false,
     };
     peer.say(&mut world, frame);
     assert_eq!(peer.hear(&mut world), []);
@@ -253,22 +258,24 @@ fn a_gateway_watches_a_partition() {
         end: Offset(1),
         ..view
     };
-    assert_eq!(peer.hear(&mut world), [seen(view)]);
+    assert_eq!(peer.hear(&mut world), [seen(view.clone())]);
     other.append(&mut world, place, &[b"2"]);
     assert_eq!(peer.hear(&mut world), [], "once");
     let frame = ToNode::Watch {
         place,
-        last_state: Some(view),
+        last_state: Some(view.clone()),
+        wants_openings: false,
     };
     peer.say(&mut world, frame);
     let view = WatchedState {
         end: Offset(2),
         ..view
     };
-    assert_eq!(peer.hear(&mut world), [seen(view)]);
+    assert_eq!(peer.hear(&mut world), [seen(view.clone())]);
     let frame = ToNode::Watch {
         place,
-        last_state: Some(view),
+        last_state: Some(view.clone()),
+        wants_openings: false,
     };
     peer.say(&mut world, frame);
     peer.say(&mut world, ToNode::Unwatch { namespace });
