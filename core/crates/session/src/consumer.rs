@@ -41,6 +41,10 @@ enum Phase {
 
 /// A consumer of one topic. `C` is a token of the caller for its commits.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a conversation"
+)]
 pub struct Consumer<C> {
     config: ConsumerConfig,
     stream: OwnedIdentifier,
@@ -50,6 +54,8 @@ pub struct Consumer<C> {
     generation: u64,
     /// Number of the watch session's present connection; `None` while there is none.
     watch: Option<u64>,
+    /// The server names the openings of logs, by which a cut is noticed. One of an earlier release refuses that.
+    names_openings: bool,
     partitions: BTreeMap<u32, Partition>,
     /// Partitions that the caller has paused. A pause outlasts a lost connection, and ends when another member has the
     /// partition after the first answer of the next one.
@@ -89,6 +95,7 @@ impl<C> Consumer<C> {
             phase: Phase::Disconnected,
             generation: 0,
             watch: None,
+            names_openings: true,
             partitions: BTreeMap::new(),
             paused: BTreeSet::new(),
             processed: BTreeMap::new(),

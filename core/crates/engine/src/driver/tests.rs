@@ -12,7 +12,7 @@ use headrace_websocket::{
     response,
 };
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
-use headrace_wire::response::{Appended, Capabilities, WatchedPartition, encode_list};
+use headrace_wire::response::{Appended, Capabilities, WatchedLog, WatchedPartition, encode_list};
 use headrace_wire::response::{PartitionInfo, TopicDetails, TopicHeader};
 use headrace_wire::{CommandCode, CompressionAlgorithm, Status};
 
@@ -522,7 +522,7 @@ fn a_consumer_reports_its_partitions_and_answers_every_commit() {
         first_offset: 0,
         next_offset: 7,
     };
-    encode_list(&[partition], &mut report);
+    encode_list(&[WatchedLog::from(partition)], &mut report);
     watch.answer(Status::OK, &report);
     watch.answer(Status::OK, b"");
     data.answer(Status::OK, b"");

@@ -96,6 +96,8 @@ pub enum DataToken<C> {
 pub enum WatchToken {
     /// Adding partitions.
     Add,
+    /// Adding partitions with the openings of their logs.
+    AddNamingOpenings,
     /// Removing partitions.
     Remove,
 }

@@ -351,7 +351,13 @@ impl<C> Consumer<C> {
     }
 
     pub(super) fn watch_partitions(&mut self, ids: &[u32]) {
-        self.change_watch(ids, WatchAction::Add, WatchToken::Add);
+        let (action, token) = if self.names_openings {
+            let token = WatchToken::AddNamingOpenings;
+            (WatchAction::AddNamingOpenings, token)
+        } else {
+            (WatchAction::Add, WatchToken::Add)
+        };
+        self.change_watch(ids, action, token);
     }
 
     fn unwatch_partitions(&mut self, ids: &[u32]) {

@@ -59,6 +59,8 @@ pub(super) struct Watched {
     pub(super) purge_epoch: u64,
     pub(super) first_offset: u64,
     pub(super) next_offset: u64,
+    /// Number of the opening of its log in which the end is known; 0: unknown.
+    pub(super) epoch: u64,
 }
 
 impl Watched {

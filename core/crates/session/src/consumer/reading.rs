@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use headrace_model::{Offset, cut_since};
 use headrace_wire::command::{PollMessages, WaitMessages};
 use headrace_wire::message::Messages;
 use headrace_wire::response::{
-    POLLED_HEADER_BYTES, PolledHeader, ReadAnswer, WatchedPartition, decode_list,
+    POLLED_HEADER_BYTES, PolledHeader, ReadAnswer, WatchedLog, WatchedPartition, decode_list,
 };
 use headrace_wire::{Command, CommandCode, Malformed, Status};
 
@@ -36,8 +37,18 @@ impl<C> Consumer<C> {
     /// Process an answer on the watch session.
     pub fn watch_answered(&mut self, token: WatchToken, outcome: Outcome) {
         // The session reports the loss of its connection itself, and partitions that are not watched are ignored.
-        if let (WatchToken::Add, Err(failure @ Failure::Refused { .. })) = (token, outcome) {
-            self.not_watched(failure);
+        let Err(failure @ Failure::Refused { .. }) = outcome else {
+            return;
+        };
+        match token {
+            WatchToken::AddNamingOpenings if failure.status() == Some(Status::INVALID_COMMAND) => {
+                self.names_openings = false;
+                let missing = (self.partitions.iter()).filter(|(_, found)| !found.is_watched);
+                let missing: Vec<u32> = missing.map(|(id, _)| *id).collect();
+                self.watch_partitions(&missing);
+            }
+            WatchToken::Add | WatchToken::AddNamingOpenings => self.not_watched(failure),
+            WatchToken::Remove => {}
         }
     }
 
@@ -61,7 +72,13 @@ impl<C> Consumer<C> {
         if self.phase == Phase::Ended {
             return;
         }
-        let reports = match decode_list::<WatchedPartition>(payload) {
+        let reports = if self.names_openings {
+            decode_list::<WatchedLog>(payload)
+        } else {
+            let states = decode_list::<WatchedPartition>(payload);
+            states.map(|states| states.into_iter().map(WatchedLog::from).collect())
+        };
+        let reports = match reports {
             Ok(reports) => reports,
             Err(error) => return self.fail(malformed(CommandCode::WatchPartitions, error)),
         };
@@ -71,7 +88,8 @@ impl<C> Consumer<C> {
         self.read_more();
     }
 
-    fn reported(&mut self, report: &WatchedPartition) {
+    fn reported(&mut self, log: &WatchedLog) {
+        let report = &log.state;
         let id = report.partition_id;
         let Some(partition) = self.partitions.get_mut(&id) else {
             return;
@@ -94,14 +112,21 @@ impl<C> Consumer<C> {
             purge_epoch: report.purge_epoch,
             first_offset: report.first_offset,
             next_offset: report.next_offset,
+            epoch: log.openings.last().map_or(0, |present| present.epoch),
         };
         let was_reported = partition.watch(watched);
         match self.logs.insert(id, watched) {
             Some(before) if !before.is_same_log(&watched) => self.log_replaced(id, was_reported),
-            Some(before) if watched.next_offset < before.next_offset => {
-                self.log_cut(id, before.next_offset, watched.next_offset);
+            Some(before) => {
+                // It may have grown beyond its former end since.
+                let known = Offset(before.next_offset);
+                let cut = cut_since(&log.openings, before.epoch, known).map(|end| end.0);
+                let is_shorter = watched.next_offset < before.next_offset;
+                if let Some(end) = cut.or(is_shorter.then_some(watched.next_offset)) {
+                    self.log_cut(id, before.next_offset, end);
+                }
             }
-            _ => {}
+            None => {}
         }
         self.settle_end(id);
     }

@@ -2,11 +2,13 @@ mod model;
 mod moves;
 mod reads;
 
+use headrace_model::{Offset, Opening};
 use headrace_wire::batch::BatchBuilder;
 use headrace_wire::message::{HEADER_BYTES, HeaderMut, Messages};
 use headrace_wire::response::{
     AssignedPartition, ConsumerOffsetInfo, Membership as MemberAnswer, PartitionInfo, Polled,
-    PolledHeader, ReadAnswer, ReadGap, TopicDetails, TopicHeader, WatchedPartition, encode_list,
+    PolledHeader, ReadAnswer, ReadGap, TopicDetails, TopicHeader, WatchedLog, WatchedPartition,
+    encode_list,
 };
 use headrace_wire::{CommandCode, CompressionAlgorithm, PollingStrategy, Status, WatchAction};
 
@@ -172,7 +174,34 @@ impl Bench {
         }]);
     }
 
+    /// Report a log with these openings, each with the end that it found.
+    fn report_opened(&mut self, next_offset: u64, openings: &[(u64, u64)]) {
+        let opening = |&(epoch, end)| Opening {
+            epoch,
+            end: Offset(end),
+        };
+        let state = WatchedPartition {
+            status: Status::OK,
+            stream_id: 1,
+            topic_id: 1,
+            partition_id: 0,
+            incarnation: 1,
+            purge_epoch: 0,
+            first_offset: 0,
+            next_offset,
+        };
+        self.report_logs(&[WatchedLog {
+            state,
+            openings: openings.iter().map(opening).collect(),
+        }]);
+    }
+
     fn report_all(&mut self, reports: &[WatchedPartition]) {
+        let logs: Vec<WatchedLog> = reports.iter().copied().map(WatchedLog::from).collect();
+        self.report_logs(&logs);
+    }
+
+    fn report_logs(&mut self, reports: &[WatchedLog]) {
         let mut payload = Vec::new();
         encode_list(reports, &mut payload);
         self.consumer.watch_notified(&payload);
@@ -227,10 +256,10 @@ fn words(code: u32, payload: &[u8]) -> String {
         }
         Command::WatchPartitions(request) => {
             let ids = &request.topics[0].partition_ids;
-            let sign = if request.action == WatchAction::Add {
-                "+"
-            } else {
-                "-"
+            let sign = match request.action {
+                WatchAction::AddNamingOpenings => "+",
+                WatchAction::Add => "+ without openings ",
+                WatchAction::Remove => "-",
             };
             format!("{sign}{ids:?}")
         }

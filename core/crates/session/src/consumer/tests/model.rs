@@ -348,7 +348,7 @@ impl World {
             next_offset,
         };
         let mut payload = Vec::new();
-        encode_list(&[report], &mut payload);
+        encode_list(&[WatchedLog::from(report)], &mut payload);
         member.consumer.watch_notified(&payload);
         self.collect(index);
     }

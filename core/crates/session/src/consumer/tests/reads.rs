@@ -273,3 +273,48 @@ fn numbers_of_positions_do_not_grow_with_reports() {
     }
     assert_eq!(bench.consumer.epochs, epochs);
 }
+
+/// LOG-21: nothing but the opening tells of a cut behind which the log has grown before the reader looked again.
+#[test]
+fn a_log_that_was_cut_and_has_grown_is_read_from_there() {
+    for (end, expected) in [(5, "read 0 from 5"), (10, "read 0 from 10")] {
+        let mut bench = Bench::alone(&[0], Start::First);
+        bench.report_opened(10, &[(3, 0)]);
+        bench.answer("read 0 First", Ok(messages(0, 0..10)));
+        bench.consumer.watch_lost();
+        bench.consumer.watch_opened(2);
+        bench.report_opened(13, &[(3, 0), (7, end)]);
+        assert_eq!(bench.asked(), [expected]);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_know_openings_is_asked_without() {
+    let mut bench = Bench::alone(&[0, 1], Start::First);
+    bench.watch.clear();
+    for _ in 0..2 {
+        // The answers to two requests that were sent before the first of them.
+        bench.consumer.watch_answered(
+            WatchToken::AddNamingOpenings,
+            refused(Status::INVALID_COMMAND),
+        );
+    }
+    bench.collect();
+    assert_eq!(bench.watch, ["+ without openings [0, 1]"; 2]);
+    let mut payload = Vec::new();
+    let state = WatchedPartition {
+        status: Status::OK,
+        stream_id: 1,
+        topic_id: 1,
+        partition_id: 0,
+        incarnation: 1,
+        purge_epoch: 0,
+        first_offset: 0,
+        next_offset: 5,
+    };
+    encode_list(&[state], &mut payload);
+    bench.consumer.watch_notified(&payload);
+    bench.collect();
+    assert_eq!(bench.asked(), ["read 0 First"]);
+    assert!(bench.take_reported().is_empty());
+}
