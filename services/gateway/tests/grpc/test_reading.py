@@ -18,8 +18,10 @@ def polled(*offsets):
     return no_gap + struct.pack("<IQI", 0, 9, len(messages)) + b"".join(messages)
 
 
-def state(next_offset, *, first_offset=0, purge_epoch=0):
-    return SimpleNamespace(purge_epoch=purge_epoch, first_offset=first_offset, next_offset=next_offset)
+def state(next_offset, *, first_offset=0, purge_epoch=0, openings=()):
+    return SimpleNamespace(
+        purge_epoch=purge_epoch, first_offset=first_offset, next_offset=next_offset, openings=list(openings)
+    )
 
 
 class NotedSession:
@@ -95,6 +97,20 @@ def test_a_partition_that_lost_its_last_messages_is_read_from_there(position, ex
     partition.notified(state(905))
     assert partition.position == expected
     assert partition.is_readable == (expected < 905)
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"), [(1000, 900), (900, 900), (1001, 1001)], ids=["read", "before", "chosen by the caller"]
+)
+def test_a_partition_that_has_grown_beyond_its_loss_is_read_from_there(position, expected):
+    """Only the smaller end told of a loss before, and new messages with the offsets of lost ones were passed over."""
+    partitions = Partitions([0], Start("offset", position), {})
+    partition = partitions._all[0]
+    partition.notified(state(1000, openings=[(3, 0)]))
+    partition.notified(state(1200, openings=[(3, 0), (5, 900)]))
+    assert partition.position == expected
+    partition.notified(state(1300, openings=[(3, 0), (5, 900), (6, 1250)]))
+    assert partition.position == expected
 
 
 def test_what_was_read_before_it_was_announced_may_be_lost():

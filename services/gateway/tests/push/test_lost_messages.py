@@ -31,6 +31,7 @@ class World:
 
     def __init__(self) -> None:
         self.log: list[bytes] = []
+        self.openings = [(3, 0)]
         self.answers = asyncio.Event()
         self.answers.set()
         self.calls = 0
@@ -45,12 +46,19 @@ class World:
         del self.log[end:]
         self.notify()
 
+    def cut_unseen(self, end: int, count: int, payload: bytes) -> None:
+        """Lose messages and get others before anything is notified."""
+        del self.log[end:]
+        self.openings.append((self.openings[-1][0] + 2, end))
+        self.append(count, payload)
+
     def notify(self) -> None:
         entry: Any = SimpleNamespace(
             incarnation=EPOCH.incarnation,
             purge_epoch=EPOCH.purge_epoch,
             first_offset=0,
             next_offset=len(self.log),
+            openings=list(self.openings),
         )
         self.feed.notified(entry)
 
@@ -166,6 +174,20 @@ async def test_a_slow_client_gets_no_lost_messages() -> None:
         assert await slow.reset() == 900
         slow.subscription.add_credit(MANY, 2**30)
         assert await slow.read(105) == new(900, 1005)
+
+
+async def test_a_loss_behind_which_the_log_has_grown_is_noticed() -> None:
+    """Only the smaller end told of a loss before."""
+    world = World()
+    world.append(1000, LOST)
+    async with client(world, 0) as reader, client(world, 890, credit=5) as slow:
+        await reader.read(1000)
+        await slow.read(5)
+        world.cut_unseen(900, 300, NEW)
+        assert await reader.reset() == 900
+        assert await reader.read(300) == new(900, 1200)
+        slow.subscription.add_credit(MANY, 2**30)
+        assert await slow.read(305) == [(offset, LOST) for offset in range(895, 900)] + new(900, 1200)
 
 
 async def test_a_client_before_the_loss_notices_nothing() -> None:

@@ -707,3 +707,29 @@ class FlushResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FlushResponse: _TypeAlias = FlushResponse  # noqa: Y015
+
+@_typing.final
+class LogOpening(_message.Message):
+    """One opening of the log of a partition, by a node that has started or has got the partition."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Number of the opening. Later ones have higher numbers."""
+    end_offset: _builtins.int
+    """End of the log that was found. Messages behind it, if there were any, are lost, and new ones get their offsets."""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "epoch", b"epoch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogOpening: _TypeAlias = LogOpening  # noqa: Y015

@@ -23,55 +23,56 @@ _sym_db = _symbol_database.Default()
 
 
 from headrace_proto.gateway.v1 import identifier_pb2 as headrace_dot_gateway_dot_v1_dot_identifier__pb2
+from headrace_proto.gateway.v1 import messages_pb2 as headrace_dot_gateway_dot_v1_dot_messages__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#headrace/gateway/v1/pipelines.proto\x12\x13headrace.gateway.v1\x1a$headrace/gateway/v1/identifier.proto\"\x8d\x01\n\x15\x44\x65scribeTopicsRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12/\n\x06topics\x18\x02 \x03(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x12\n\nwith_sizes\x18\x03 \x01(\x08\"O\n\x16\x44\x65scribeTopicsResponse\x12\x35\n\x06topics\x18\x01 \x03(\x0b\x32%.headrace.gateway.v1.TopicDescription\"\xb4\x01\n\x10TopicDescription\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x13\n\x0bstream_name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\r\x12\x12\n\ntopic_name\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\x04\x12=\n\npartitions\x18\x06 \x03(\x0b\x32).headrace.gateway.v1.PartitionDescription\"\xd7\x01\n\x14PartitionDescription\x12\x14\n\x0cpartition_id\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x13\n\x0bpurge_epoch\x18\x03 \x01(\x04\x12\x14\n\x0c\x66irst_offset\x18\x04 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x05 \x01(\x04\x12\x16\n\x0emessages_count\x18\x06 \x01(\x04\x12\x17\n\nsize_bytes\x18\x07 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cgrpc_address\x18\x08 \x01(\tB\r\n\x0b_size_bytes\"\xac\x01\n\x12IssueTicketRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x0c\n\x04read\x18\x03 \x01(\x08\x12\r\n\x05write\x18\x04 \x01(\x08\x12\x18\n\x10lifetime_seconds\x18\x05 \x01(\r\"@\n\x13IssueTicketResponse\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x19\n\x11not_after_seconds\x18\x02 \x01(\x04\"\xc4\x01\n\x18\x43ommitTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\x12\x10\n\x08query_id\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x04 \x01(\x04\x12\r\n\x05\x66\x65nce\x18\x05 \x01(\x08\x12/\n\x06stages\x18\x06 \x03(\x0b\x32\x1f.headrace.gateway.v1.StagedPart\"[\n\nStagedPart\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x14\n\x0cpartition_id\x18\x02 \x01(\r\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x10\n\x08stage_id\x18\x04 \x01(\x0c\"B\n\x19\x43ommitTransactionResponse\x12\x15\n\rwas_committed\x18\x01 \x01(\x08\x12\x0e\n\x06number\x18\x02 \x01(\x04\"\xb4\x01\n\x17\x41\x62ortTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\x12\x10\n\x08query_id\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x04 \x01(\x04\x12/\n\x06stages\x18\x05 \x03(\x0b\x32\x1f.headrace.gateway.v1.StagedPart\"1\n\x18\x41\x62ortTransactionResponse\x12\x15\n\rwas_committed\x18\x01 \x01(\x08\"]\n\x15GetTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\"O\n\x16GetTransactionResponse\x12\x35\n\x0btransaction\x18\x01 \x01(\x0b\x32 .headrace.gateway.v1.Transaction\"^\n\x0bTransaction\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x04\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x1b\n\x13\x63ommitted_at_micros\x18\x04 \x01(\x04\"`\n\x18\x44\x65leteTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\"\x1b\n\x19\x44\x65leteTransactionResponse\"b\n\x10PinReaderRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x0e\n\x06reader\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x0c\"5\n\x11PinReaderResponse\x12\x11\n\twas_there\x18\x01 \x01(\x08\x12\r\n\x05value\x18\x02 \x01(\x0c\"U\n\x12UnpinReaderRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x0e\n\x06reader\x18\x02 \x01(\t\"\x15\n\x13UnpinReaderResponse2\xda\x06\n\tPipelines\x12i\n\x0e\x44\x65scribeTopics\x12*.headrace.gateway.v1.DescribeTopicsRequest\x1a+.headrace.gateway.v1.DescribeTopicsResponse\x12`\n\x0bIssueTicket\x12\'.headrace.gateway.v1.IssueTicketRequest\x1a(.headrace.gateway.v1.IssueTicketResponse\x12r\n\x11\x43ommitTransaction\x12-.headrace.gateway.v1.CommitTransactionRequest\x1a..headrace.gateway.v1.CommitTransactionResponse\x12o\n\x10\x41\x62ortTransaction\x12,.headrace.gateway.v1.AbortTransactionRequest\x1a-.headrace.gateway.v1.AbortTransactionResponse\x12i\n\x0eGetTransaction\x12*.headrace.gateway.v1.GetTransactionRequest\x1a+.headrace.gateway.v1.GetTransactionResponse\x12r\n\x11\x44\x65leteTransaction\x12-.headrace.gateway.v1.DeleteTransactionRequest\x1a..headrace.gateway.v1.DeleteTransactionResponse\x12Z\n\tPinReader\x12%.headrace.gateway.v1.PinReaderRequest\x1a&.headrace.gateway.v1.PinReaderResponse\x12`\n\x0bUnpinReader\x12\'.headrace.gateway.v1.UnpinReaderRequest\x1a(.headrace.gateway.v1.UnpinReaderResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#headrace/gateway/v1/pipelines.proto\x12\x13headrace.gateway.v1\x1a$headrace/gateway/v1/identifier.proto\x1a\"headrace/gateway/v1/messages.proto\"\x8d\x01\n\x15\x44\x65scribeTopicsRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12/\n\x06topics\x18\x02 \x03(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x12\n\nwith_sizes\x18\x03 \x01(\x08\"O\n\x16\x44\x65scribeTopicsResponse\x12\x35\n\x06topics\x18\x01 \x03(\x0b\x32%.headrace.gateway.v1.TopicDescription\"\xb4\x01\n\x10TopicDescription\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x13\n\x0bstream_name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\r\x12\x12\n\ntopic_name\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\x04\x12=\n\npartitions\x18\x06 \x03(\x0b\x32).headrace.gateway.v1.PartitionDescription\"\x8a\x02\n\x14PartitionDescription\x12\x14\n\x0cpartition_id\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x13\n\x0bpurge_epoch\x18\x03 \x01(\x04\x12\x14\n\x0c\x66irst_offset\x18\x04 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x05 \x01(\x04\x12\x16\n\x0emessages_count\x18\x06 \x01(\x04\x12\x17\n\nsize_bytes\x18\x07 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cgrpc_address\x18\x08 \x01(\t\x12\x31\n\x08openings\x18\t \x03(\x0b\x32\x1f.headrace.gateway.v1.LogOpeningB\r\n\x0b_size_bytes\"\xac\x01\n\x12IssueTicketRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x0c\n\x04read\x18\x03 \x01(\x08\x12\r\n\x05write\x18\x04 \x01(\x08\x12\x18\n\x10lifetime_seconds\x18\x05 \x01(\r\"@\n\x13IssueTicketResponse\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x19\n\x11not_after_seconds\x18\x02 \x01(\x04\"\xc4\x01\n\x18\x43ommitTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\x12\x10\n\x08query_id\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x04 \x01(\x04\x12\r\n\x05\x66\x65nce\x18\x05 \x01(\x08\x12/\n\x06stages\x18\x06 \x03(\x0b\x32\x1f.headrace.gateway.v1.StagedPart\"[\n\nStagedPart\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x14\n\x0cpartition_id\x18\x02 \x01(\r\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x10\n\x08stage_id\x18\x04 \x01(\x0c\"B\n\x19\x43ommitTransactionResponse\x12\x15\n\rwas_committed\x18\x01 \x01(\x08\x12\x0e\n\x06number\x18\x02 \x01(\x04\"\xb4\x01\n\x17\x41\x62ortTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\x12\x10\n\x08query_id\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x04 \x01(\x04\x12/\n\x06stages\x18\x05 \x03(\x0b\x32\x1f.headrace.gateway.v1.StagedPart\"1\n\x18\x41\x62ortTransactionResponse\x12\x15\n\rwas_committed\x18\x01 \x01(\x08\"]\n\x15GetTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\"O\n\x16GetTransactionResponse\x12\x35\n\x0btransaction\x18\x01 \x01(\x0b\x32 .headrace.gateway.v1.Transaction\"^\n\x0bTransaction\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x04\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x1b\n\x13\x63ommitted_at_micros\x18\x04 \x01(\x04\"`\n\x18\x44\x65leteTransactionRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x13\n\x0btransaction\x18\x02 \x01(\t\"\x1b\n\x19\x44\x65leteTransactionResponse\"b\n\x10PinReaderRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x0e\n\x06reader\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x0c\"5\n\x11PinReaderResponse\x12\x11\n\twas_there\x18\x01 \x01(\x08\x12\r\n\x05value\x18\x02 \x01(\x0c\"U\n\x12UnpinReaderRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x0e\n\x06reader\x18\x02 \x01(\t\"\x15\n\x13UnpinReaderResponse2\xda\x06\n\tPipelines\x12i\n\x0e\x44\x65scribeTopics\x12*.headrace.gateway.v1.DescribeTopicsRequest\x1a+.headrace.gateway.v1.DescribeTopicsResponse\x12`\n\x0bIssueTicket\x12\'.headrace.gateway.v1.IssueTicketRequest\x1a(.headrace.gateway.v1.IssueTicketResponse\x12r\n\x11\x43ommitTransaction\x12-.headrace.gateway.v1.CommitTransactionRequest\x1a..headrace.gateway.v1.CommitTransactionResponse\x12o\n\x10\x41\x62ortTransaction\x12,.headrace.gateway.v1.AbortTransactionRequest\x1a-.headrace.gateway.v1.AbortTransactionResponse\x12i\n\x0eGetTransaction\x12*.headrace.gateway.v1.GetTransactionRequest\x1a+.headrace.gateway.v1.GetTransactionResponse\x12r\n\x11\x44\x65leteTransaction\x12-.headrace.gateway.v1.DeleteTransactionRequest\x1a..headrace.gateway.v1.DeleteTransactionResponse\x12Z\n\tPinReader\x12%.headrace.gateway.v1.PinReaderRequest\x1a&.headrace.gateway.v1.PinReaderResponse\x12`\n\x0bUnpinReader\x12\'.headrace.gateway.v1.UnpinReaderRequest\x1a(.headrace.gateway.v1.UnpinReaderResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.gateway.v1.pipelines_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DESCRIBETOPICSREQUEST']._serialized_start=99
-  _globals['_DESCRIBETOPICSREQUEST']._serialized_end=240
-  _globals['_DESCRIBETOPICSRESPONSE']._serialized_start=242
-  _globals['_DESCRIBETOPICSRESPONSE']._serialized_end=321
-  _globals['_TOPICDESCRIPTION']._serialized_start=324
-  _globals['_TOPICDESCRIPTION']._serialized_end=504
-  _globals['_PARTITIONDESCRIPTION']._serialized_start=507
-  _globals['_PARTITIONDESCRIPTION']._serialized_end=722
-  _globals['_ISSUETICKETREQUEST']._serialized_start=725
-  _globals['_ISSUETICKETREQUEST']._serialized_end=897
-  _globals['_ISSUETICKETRESPONSE']._serialized_start=899
-  _globals['_ISSUETICKETRESPONSE']._serialized_end=963
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=966
-  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=1162
-  _globals['_STAGEDPART']._serialized_start=1164
-  _globals['_STAGEDPART']._serialized_end=1255
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=1257
-  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=1323
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=1326
-  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=1506
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=1508
-  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=1557
-  _globals['_GETTRANSACTIONREQUEST']._serialized_start=1559
-  _globals['_GETTRANSACTIONREQUEST']._serialized_end=1652
-  _globals['_GETTRANSACTIONRESPONSE']._serialized_start=1654
-  _globals['_GETTRANSACTIONRESPONSE']._serialized_end=1733
-  _globals['_TRANSACTION']._serialized_start=1735
-  _globals['_TRANSACTION']._serialized_end=1829
-  _globals['_DELETETRANSACTIONREQUEST']._serialized_start=1831
-  _globals['_DELETETRANSACTIONREQUEST']._serialized_end=1927
-  _globals['_DELETETRANSACTIONRESPONSE']._serialized_start=1929
-  _globals['_DELETETRANSACTIONRESPONSE']._serialized_end=1956
-  _globals['_PINREADERREQUEST']._serialized_start=1958
-  _globals['_PINREADERREQUEST']._serialized_end=2056
-  _globals['_PINREADERRESPONSE']._serialized_start=2058
-  _globals['_PINREADERRESPONSE']._serialized_end=2111
-  _globals['_UNPINREADERREQUEST']._serialized_start=2113
-  _globals['_UNPINREADERREQUEST']._serialized_end=2198
-  _globals['_UNPINREADERRESPONSE']._serialized_start=2200
-  _globals['_UNPINREADERRESPONSE']._serialized_end=2221
-  _globals['_PIPELINES']._serialized_start=2224
-  _globals['_PIPELINES']._serialized_end=3082
+  _globals['_DESCRIBETOPICSREQUEST']._serialized_start=135
+  _globals['_DESCRIBETOPICSREQUEST']._serialized_end=276
+  _globals['_DESCRIBETOPICSRESPONSE']._serialized_start=278
+  _globals['_DESCRIBETOPICSRESPONSE']._serialized_end=357
+  _globals['_TOPICDESCRIPTION']._serialized_start=360
+  _globals['_TOPICDESCRIPTION']._serialized_end=540
+  _globals['_PARTITIONDESCRIPTION']._serialized_start=543
+  _globals['_PARTITIONDESCRIPTION']._serialized_end=809
+  _globals['_ISSUETICKETREQUEST']._serialized_start=812
+  _globals['_ISSUETICKETREQUEST']._serialized_end=984
+  _globals['_ISSUETICKETRESPONSE']._serialized_start=986
+  _globals['_ISSUETICKETRESPONSE']._serialized_end=1050
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_start=1053
+  _globals['_COMMITTRANSACTIONREQUEST']._serialized_end=1249
+  _globals['_STAGEDPART']._serialized_start=1251
+  _globals['_STAGEDPART']._serialized_end=1342
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_start=1344
+  _globals['_COMMITTRANSACTIONRESPONSE']._serialized_end=1410
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_start=1413
+  _globals['_ABORTTRANSACTIONREQUEST']._serialized_end=1593
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_start=1595
+  _globals['_ABORTTRANSACTIONRESPONSE']._serialized_end=1644
+  _globals['_GETTRANSACTIONREQUEST']._serialized_start=1646
+  _globals['_GETTRANSACTIONREQUEST']._serialized_end=1739
+  _globals['_GETTRANSACTIONRESPONSE']._serialized_start=1741
+  _globals['_GETTRANSACTIONRESPONSE']._serialized_end=1820
+  _globals['_TRANSACTION']._serialized_start=1822
+  _globals['_TRANSACTION']._serialized_end=1916
+  _globals['_DELETETRANSACTIONREQUEST']._serialized_start=1918
+  _globals['_DELETETRANSACTIONREQUEST']._serialized_end=2014
+  _globals['_DELETETRANSACTIONRESPONSE']._serialized_start=2016
+  _globals['_DELETETRANSACTIONRESPONSE']._serialized_end=2043
+  _globals['_PINREADERREQUEST']._serialized_start=2045
+  _globals['_PINREADERREQUEST']._serialized_end=2143
+  _globals['_PINREADERRESPONSE']._serialized_start=2145
+  _globals['_PINREADERRESPONSE']._serialized_end=2198
+  _globals['_UNPINREADERREQUEST']._serialized_start=2200
+  _globals['_UNPINREADERREQUEST']._serialized_end=2285
+  _globals['_UNPINREADERRESPONSE']._serialized_start=2287
+  _globals['_UNPINREADERRESPONSE']._serialized_end=2308
+  _globals['_PIPELINES']._serialized_start=2311
+  _globals['_PIPELINES']._serialized_end=3169
 # @@protoc_insertion_point(module_scope)

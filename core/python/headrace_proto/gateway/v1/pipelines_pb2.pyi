@@ -10,6 +10,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from headrace_proto.gateway.v1 import identifier_pb2 as _identifier_pb2
+from headrace_proto.gateway.v1 import messages_pb2 as _messages_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -125,6 +126,7 @@ class PartitionDescription(_message.Message):
     MESSAGES_COUNT_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     GRPC_ADDRESS_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
     partition_id: _builtins.int
     incarnation: _builtins.int
     """Distinguishes the partition from an earlier one with the same ids."""
@@ -140,6 +142,13 @@ class PartitionDescription(_message.Message):
     """Size of the messages on disk. Absent: not requested, or currently unknown."""
     grpc_address: _builtins.str
     """host:port of `headrace.partition.v1.Partition` on the leader. Empty: the leader does not serve this API."""
+    @_builtins.property
+    def openings(self) -> _containers.RepeatedCompositeFieldContainer[_messages_pb2.LogOpening]:
+        """Openings of the log, ascending; the last one is the present, and its `epoch` belongs to a position that a reader
+        keeps. The log was cut at the `end_offset` of the first opening with a higher `epoch`, if that is below the position.
+        Empty: unknown.
+        """
+
     def __init__(
         self,
         *,
@@ -151,10 +160,11 @@ class PartitionDescription(_message.Message):
         messages_count: _builtins.int = ...,
         size_bytes: _builtins.int | None = ...,
         grpc_address: _builtins.str = ...,
+        openings: _abc.Iterable[_messages_pb2.LogOpening] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "first_offset", b"first_offset", "grpc_address", b"grpc_address", "incarnation", b"incarnation", "messages_count", b"messages_count", "next_offset", b"next_offset", "partition_id", b"partition_id", "purge_epoch", b"purge_epoch", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "first_offset", b"first_offset", "grpc_address", b"grpc_address", "incarnation", b"incarnation", "messages_count", b"messages_count", "next_offset", b"next_offset", "openings", b"openings", "partition_id", b"partition_id", "purge_epoch", b"purge_epoch", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
     _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015

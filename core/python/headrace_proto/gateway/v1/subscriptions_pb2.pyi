@@ -387,6 +387,7 @@ class PartitionState(_message.Message):
     PURGE_EPOCH_FIELD_NUMBER: _builtins.int
     FIRST_OFFSET_FIELD_NUMBER: _builtins.int
     NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     topic_id: _builtins.int
     partition_id: _builtins.int
@@ -402,6 +403,13 @@ class PartitionState(_message.Message):
     first_offset: _builtins.int
     next_offset: _builtins.int
     """Offset of the next message."""
+    @_builtins.property
+    def openings(self) -> _containers.RepeatedCompositeFieldContainer[_messages_pb2.LogOpening]:
+        """Openings of the log, ascending; the last one is the present, and its `epoch` belongs to a position that a reader
+        keeps. The log was cut at the `end_offset` of the first opening with a higher `epoch`, if that is below the position.
+        Empty: unknown.
+        """
+
     def __init__(
         self,
         *,
@@ -414,10 +422,11 @@ class PartitionState(_message.Message):
         purge_epoch: _builtins.int = ...,
         first_offset: _builtins.int = ...,
         next_offset: _builtins.int = ...,
+        openings: _abc.Iterable[_messages_pb2.LogOpening] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "incarnation", b"incarnation", "next_offset", b"next_offset", "partition_id", b"partition_id", "purge_epoch", b"purge_epoch", "status", b"status", "status_name", b"status_name", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_offset", b"first_offset", "incarnation", b"incarnation", "next_offset", b"next_offset", "openings", b"openings", "partition_id", b"partition_id", "purge_epoch", b"purge_epoch", "status", b"status", "status_name", b"status_name", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

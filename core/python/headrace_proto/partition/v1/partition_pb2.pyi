@@ -345,6 +345,7 @@ class PartitionOffsets(_message.Message):
     FIRST_OFFSET_FIELD_NUMBER: _builtins.int
     NEXT_OFFSET_FIELD_NUMBER: _builtins.int
     OFFSET_OF_TIMESTAMP_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
     partition_id: _builtins.int
     incarnation: _builtins.int
     purge_epoch: _builtins.int
@@ -357,6 +358,13 @@ class PartitionOffsets(_message.Message):
     """Offset of the first message at or after the requested time; `next_offset` if all are older. Absent: no time was
     requested.
     """
+    @_builtins.property
+    def openings(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogOpening]:
+        """Openings of the log, ascending; the last one is the present, and its `epoch` belongs to a position that a reader
+        keeps. The log was cut at the `end_offset` of the first opening with a higher `epoch`, if that is below the position.
+        Empty: unknown.
+        """
+
     def __init__(
         self,
         *,
@@ -366,16 +374,43 @@ class PartitionOffsets(_message.Message):
         first_offset: _builtins.int = ...,
         next_offset: _builtins.int = ...,
         offset_of_timestamp: _builtins.int | None = ...,
+        openings: _abc.Iterable[Global___LogOpening] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_offset_of_timestamp", b"_offset_of_timestamp", "offset_of_timestamp", b"offset_of_timestamp"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_offset_of_timestamp", b"_offset_of_timestamp", "first_offset", b"first_offset", "incarnation", b"incarnation", "next_offset", b"next_offset", "offset_of_timestamp", b"offset_of_timestamp", "partition_id", b"partition_id", "purge_epoch", b"purge_epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_offset_of_timestamp", b"_offset_of_timestamp", "first_offset", b"first_offset", "incarnation", b"incarnation", "next_offset", b"next_offset", "offset_of_timestamp", b"offset_of_timestamp", "openings", b"openings", "partition_id", b"partition_id", "purge_epoch", b"purge_epoch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__offset_of_timestamp: _TypeAlias = _typing.Literal["offset_of_timestamp"]  # noqa: Y015
     _WhichOneofArgType__offset_of_timestamp: _TypeAlias = _typing.Literal["_offset_of_timestamp", b"_offset_of_timestamp"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__offset_of_timestamp) -> _WhichOneofReturnType__offset_of_timestamp | None: ...
 
 Global___PartitionOffsets: _TypeAlias = PartitionOffsets  # noqa: Y015
+
+@_typing.final
+class LogOpening(_message.Message):
+    """One opening of the log of a partition, by a node that has started or has got the partition."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Number of the opening. Later ones have higher numbers."""
+    end_offset: _builtins.int
+    """End of the log that was found. Messages behind it, if there were any, are lost, and new ones get their offsets."""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "epoch", b"epoch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogOpening: _TypeAlias = LogOpening  # noqa: Y015
 
 @_typing.final
 class PlanRangeRequest(_message.Message):

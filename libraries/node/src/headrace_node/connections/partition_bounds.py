@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import headrace_core as core
@@ -21,6 +21,8 @@ class Ends(NamedTuple):
     purge_epoch: int
     first_offset: int
     next_offset: int
+    openings: Sequence[Mapping[str, int]]
+    """Number and end of each opening of the log, ascending, as fields of messages."""
 
 
 async def ends_of(session: Session, topics: Sequence[tuple[int, int, Sequence[int]]]) -> dict[Place, Ends]:
@@ -39,15 +41,16 @@ async def ends_of(session: Session, topics: Sequence[tuple[int, int, Sequence[in
     if wanted_count == 0:
         return ends
     # The state of each watched partition is reported at once.
-    status, _ = await session.call(*core.encode_watch_partitions(topics=topics))
+    status, _ = await session.call(*core.encode_watch_partitions(topics=topics, names_openings=True))
     _check(status)
     while len(ends) < wanted_count:
         status, payload = await session.receive()
         _check(status)
-        for state in core.decode_watched_partitions(payload):
+        for state in core.decode_watched_partitions(payload, names_openings=True):
             _check(state.status)
             place = (state.stream_id, state.topic_id, state.partition_id)
-            ends[place] = Ends(state.incarnation, state.purge_epoch, state.first_offset, state.next_offset)
+            openings = [{"epoch": epoch, "end_offset": end} for epoch, end in state.openings]
+            ends[place] = Ends(state.incarnation, state.purge_epoch, state.first_offset, state.next_offset, openings)
     return ends
 
 

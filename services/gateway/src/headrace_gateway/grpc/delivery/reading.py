@@ -55,6 +55,8 @@ class _Partition:
     position: int | None
     """Offset of the first unsent message; None until the start was resolved."""
     next_offset: int = 0
+    epoch: int = 0
+    """Number of the opening of the log in which the position is known; 0: unknown."""
     purge_epoch: int | None = None
     has_read: bool = False
     """True if the position is one behind a message that was read."""
@@ -74,15 +76,25 @@ class _Partition:
             if self.purge_epoch is not None and self.position is not None:
                 # The partition was purged, and its offsets restart.
                 self.position, self.has_read = state.first_offset, False
-        elif state.next_offset < self.next_offset:
-            self._cut(state.next_offset)
+        elif (end := self._end_of_cut(state)) is not None:
+            self._cut(end)
         if self.purge_epoch is None and self.position is None:
             self.position = _position_of(self.start, state)
         self.purge_epoch, self.next_offset, self.has_changed = state.purge_epoch, state.next_offset, True
+        self.epoch = state.openings[-1][0] if state.openings else 0
 
     def read_up_to(self, offset: int) -> None:
         """Continue behind the messages that were read."""
         self.position, self.has_read = offset, True
+
+    def _end_of_cut(self, state: core.WatchedPartition) -> int | None:
+        """Return where the log was cut since the last notification; None if it was not.
+
+        It may have grown beyond its former end since.
+        """
+        read = self.position if self.has_read and self.position is not None else 0
+        end = core.cut_since(state.openings, epoch=self.epoch, position=max(self.next_offset, read))
+        return state.next_offset if end is None and state.next_offset < self.next_offset else end
 
     def _cut(self, end: int) -> None:
         """Handle the loss of the last messages, with the power of their node: new ones get their offsets.

@@ -39,7 +39,7 @@ async def begin(session: Session, topics: Sequence[Topic]) -> None:
     Raises:
         Refused: A partition does not exist, or may not be read.
     """
-    status, _ = await session.call(*core.encode_watch_partitions(topics=topics))
+    status, _ = await session.call(*core.encode_watch_partitions(topics=topics, names_openings=True))
     if status != Status.OK:
         raise Refused(status)
 
@@ -55,7 +55,8 @@ async def states(session: Session, caller: Caller) -> AsyncGenerator[list[core.W
             if not answer.done():
                 yield []
                 continue
-            notified, answer = core.decode_watched_partitions(answer.result()), None
+            notified = core.decode_watched_partitions(answer.result(), names_openings=True)
+            answer = None
             yield notified
     finally:
         if answer is not None:

@@ -131,4 +131,5 @@ def _state(state: headrace_core.WatchedPartition) -> v1.PartitionState:
         purge_epoch=state.purge_epoch,
         first_offset=state.first_offset,
         next_offset=state.next_offset,
+        openings=[v1.LogOpening(epoch=epoch, end_offset=end) for epoch, end in state.openings],
     )

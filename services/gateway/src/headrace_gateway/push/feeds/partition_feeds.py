@@ -71,6 +71,8 @@ class Feed:
         self.epoch = Epoch(0, 0)
         self.first_offset = 0
         self.next_offset = 0
+        # Number of the opening of the log in which this end is known; 0: unknown.
+        self._opening = 0
         self.cuts: list[Cut] = []
         """All cuts, oldest first; each cursor remembers how many it has taken into account."""
         self.ended = 0
@@ -102,10 +104,15 @@ class Feed:
         """Apply a notification."""
         epoch = Epoch(entry.incarnation, entry.purge_epoch)
         is_another, end = epoch != self.epoch, self.next_offset
-        # A session gets notifications in the order of the changes, so none that is merely late looks like a cut.
-        is_cut = not is_another and entry.next_offset < end
-        if is_cut:
-            self.cuts.append(Cut(epoch, end, entry.next_offset))
+        # The log may have grown beyond its former end since. A session gets notifications in the order of the changes,
+        # so none that is merely late looks like a cut.
+        cut = core.cut_since(entry.openings, epoch=self._opening, position=end)
+        if cut is None and entry.next_offset < end:
+            cut = entry.next_offset
+        is_cut = not is_another and cut is not None
+        if not is_another and cut is not None:
+            self.cuts.append(Cut(epoch, end, cut))
+        self._opening = entry.openings[-1][0] if entry.openings else 0
         if is_another or is_cut:
             self._forget_all()
         self.epoch, self.first_offset, self.next_offset = epoch, entry.first_offset, entry.next_offset

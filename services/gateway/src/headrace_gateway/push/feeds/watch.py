@@ -94,7 +94,7 @@ class Watch:
         for feed in feeds:
             by_topic.setdefault((feed.place.stream_id, feed.place.topic_id), []).append(feed.place.partition_id)
         topics = [(stream, topic, partitions) for (stream, topic), partitions in by_topic.items()]
-        self._session.begin(*core.encode_watch_partitions(topics=topics, remove=remove))
+        self._session.begin(*core.encode_watch_partitions(topics=topics, remove=remove, names_openings=True))
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unanswered.append((answer, () if remove else feeds))
         return answer
@@ -149,7 +149,7 @@ class Watch:
             elif not answer.done():
                 answer.set_result(None)
             return
-        for entry in core.decode_watched_partitions(payload):
+        for entry in core.decode_watched_partitions(payload, names_openings=True):
             notified = self._feeds.get(Place(entry.stream_id, entry.topic_id, entry.partition_id))
             if notified is None or not notified.is_added:
                 continue
