@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from pyspark_headrace.cluster.description import Description, Partition, Topic
+from pyspark_headrace.cluster.description import Description, Openings, Partition, Topic
 
 
 def partition(
-    number: int, first: int, following: int, *, incarnation: int = 0, epoch: int = 0, size: int = 100
+    number: int,
+    first: int,
+    following: int,
+    *,
+    incarnation: int = 0,
+    epoch: int = 0,
+    size: int = 100,
+    openings: Openings = (),
 ) -> Partition:
     return Partition(
         number,
@@ -17,6 +24,7 @@ def partition(
         following - first,
         size * (following - first),
         "n:1",
+        openings,
     )
 
 

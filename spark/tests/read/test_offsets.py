@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from pyspark_headrace.read.offsets import Offsets
 
 NAMES = st.text(min_size=1, max_size=8)
 KEYS = st.tuples(NAMES, st.integers(0, 999))
-STATES = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+NUMBER = st.integers(0, 2**64 - 1)
+STATES = st.tuples(st.integers(0, 2**63 - 1), NUMBER, NUMBER, NUMBER)
 
 
 @st.composite
@@ -26,6 +28,7 @@ def many_offsets(draw: st.DrawFn) -> Offsets:
         {key: state[0] for key, state in found.items()},
         topics,
         {key: f"{state[1]}.{state[2]}" for key, state in found.items()},
+        {key: state[3] for key, state in found.items() if state[3]},
     )
 
 
@@ -41,6 +44,7 @@ def test_there_is_one_text_for_each_value(offsets: Offsets, random: Any) -> None
         {key: offsets.next[key] for key in keys},
         {name: offsets.incarnations[name] for name in topics},
         {key: offsets.generations[key] for key in reversed(keys)},
+        {key: offsets.epochs[key] for key in reversed(keys) if key in offsets.epochs},
     )
     assert shuffled.to_text() == offsets.to_text()
     # Round trip through Spark, which uses its own separators.
@@ -58,6 +62,8 @@ def test_its_shape() -> None:
         '{"v":1,"t":{"shop/a":{"i":"3","p":{"0":1},"g":{"0":"6.0"}},'
         '"shop/b":{"i":"4","p":{"9":6,"10":5},"g":{"9":"7.1","10":"8.0"}}}}'
     )
+    known = replace(offsets, epochs={("b", 10): 3})
+    assert known.to_text() == offsets.to_text().replace('"10":"8.0"}', '"10":"8.0"},"e":{"10":3}')
     assert offsets.at(("b", 10)) == 5
     assert offsets.at(("b", 11)) == 0  # a partition that came later
 
@@ -79,6 +85,9 @@ def test_its_shape() -> None:
         '{"v":1,"t":{"shop/a":{"i":"3","p":{"0":9223372036854775808},"g":{"0":"6.0"}}}}',
         '{"v":1,"t":{"shop/a":{"i":"3","p":{"00":1},"g":{"00":"6.0"}}}}',
         '{"v":1,"t":{"shop/a":{"i":"3","p":{"0":1},"g":{"0":"6"}}}}',
+        '{"v":1,"t":{"shop/a":{"i":"3","p":{"0":1},"g":{"0":"6.0"},"e":[]}}}',
+        '{"v":1,"t":{"shop/a":{"i":"3","p":{"0":1},"g":{"0":"6.0"},"e":{"0":0}}}}',
+        '{"v":1,"t":{"shop/a":{"i":"3","p":{"0":1},"g":{"0":"6.0"},"e":{"1":5}}}}',
     ],
 )
 def test_what_is_none_is_refused(text: str) -> None:

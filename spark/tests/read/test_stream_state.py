@@ -172,6 +172,7 @@ def test_ranges_of_a_batch() -> None:
 LOSSES = {
     "expired": topic("orders", partition(0, 6, 20)),
     "cut off": topic("orders", partition(0, 0, 7)),
+    "cut off, and grown": topic("orders", partition(0, 0, 30, openings=((3, 0), (5, 7)))),
     "purged": topic("orders", partition(0, 0, 20, epoch=1)),
     "made anew": topic("orders", partition(0, 0, 20, incarnation=99)),
     "not there": topic("orders"),
@@ -180,25 +181,45 @@ LOSSES = {
 
 @pytest.mark.parametrize("what", LOSSES)
 def test_what_is_lost_is_never_passed_over_in_silence(what: str) -> None:
-    before = described(topic("orders", partition(0, 0, 20)))
+    before = described(topic("orders", partition(0, 0, 20, openings=((3, 0),))))
     start = Offsets.of("shop", before, {("orders", 0): 5})
     end = Offsets.of("shop", before, {("orders", 0): 10})
     now = described(LOSSES[what])
     with pytest.raises(DataLossError, match="failOnDataLoss = false"):
         ranges(start, end, now, stream_options(LEAST))
     left = ranges(start, end, now, stream_options(LEAST | {"failOnDataLoss": "false"}))
-    expected = {"expired": {("orders", 0): (6, 10)}, "cut off": {("orders", 0): (5, 7)}}
+    cut = {("orders", 0): (5, 7)}
+    expected = {"expired": {("orders", 0): (6, 10)}, "cut off": cut, "cut off, and grown": cut}
     assert left == expected.get(what, {})
 
 
-@pytest.mark.parametrize(("what", "position"), [("purged", 0), ("made anew", 0), ("cut off", 7), ("not there", None)])
+@pytest.mark.parametrize(
+    ("what", "position"),
+    [("purged", 0), ("made anew", 0), ("cut off", 7), ("cut off, and grown", 7), ("not there", None)],
+)
 def test_a_stream_goes_on_in_what_is_left(what: str, position: int | None) -> None:
-    at = Offsets.of("shop", described(topic("orders", partition(0, 0, 20))), {("orders", 0): 15})
+    before = described(topic("orders", partition(0, 0, 20, openings=((3, 0),))))
+    at = Offsets.of("shop", before, {("orders", 0): 15})
     now = described(LOSSES[what])
     with pytest.raises(DataLossError):
         followed(at, now, stream_options(LEAST))
     found = followed(at, now, stream_options(LEAST | {"failOnDataLoss": "false"}))
     assert found.next.get(("orders", 0)) == position
+
+
+def test_a_log_that_was_opened_again_is_no_loss() -> None:
+    """Check that neither openings behind the position, nor openings of which nothing is known, are taken for a cut."""
+    before = described(topic("orders", partition(0, 0, 20, openings=((3, 0),))))
+    at = Offsets.from_text("shop", Offsets.of("shop", before, before.ends).to_text())
+    assert at.epochs == {("orders", 0): 3}
+    now = described(topic("orders", partition(0, 0, 30, openings=((3, 0), (4, 20), (9, 25)))))
+    found = followed(at, now, stream_options(LEAST))
+    assert (found.at(("orders", 0)), found.epochs) == (20, {("orders", 0): 9})
+    unknown = described(topic("orders", partition(0, 0, 30)))
+    assert followed(at, unknown, stream_options(LEAST)).epochs == {}
+    assert (
+        followed(Offsets.of("shop", unknown, {("orders", 0): 30}), now, stream_options(LEAST)).at(("orders", 0)) == 30
+    )
 
 
 def planned(stream: Following, start: Offsets, end: Offsets) -> list[tuple[str, int, int, int]]:

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from pyspark_headrace.errors import OffsetError
 from pyspark_headrace.options.values import OFFSET_MAX
 
 Key = tuple[str, int]
 """Key of a partition: topic name and partition id."""
+
+
+Openings = Sequence[tuple[int, int]]
+"""Number of each opening of a log, ascending, and the end that it found; the last one is the present."""
+
+
+def cut_since(openings: Openings, epoch: int, position: int) -> int | None:
+    """Return where a log was cut since a reader was at a position in it; None if it was not, or if that is unknown.
+
+    Args:
+        openings: Those of the log; none: unknown.
+        epoch: Opening in which the reader was at the position; 0: unknown.
+        position: Offset after the last message that the reader may have got.
+    """
+    if not epoch or not openings or openings[-1][0] == epoch:
+        return None
+    # Of the reader's opening nothing may be left, so that a later one has a lower number if the clock was set back.
+    end = next((end for number, end in openings if number > epoch), openings[-1][1])
+    return end if end < position else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +46,12 @@ class Partition:
     size_bytes: int
     address: str
     """gRPC address of the leader; empty while the partition has none."""
+    openings: Openings = ()
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present opening of the log; 0: unknown."""
+        return self.openings[-1][0] if self.openings else 0
 
     @property
     def generation(self) -> str:
@@ -104,6 +129,11 @@ def offset_of_wire(value: int) -> int:
     if value > OFFSET_MAX:
         raise OffsetError(f"offset {value} is more than Spark's integers hold")
     return value
+
+
+def openings_of_wire(openings: Iterable[Any]) -> Openings:
+    """Convert the openings of a log received from a server."""
+    return tuple((opening.epoch, opening.end_offset) for opening in openings)
 
 
 EMPTY: Final = Description({})

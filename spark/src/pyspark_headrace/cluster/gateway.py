@@ -14,7 +14,7 @@ from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
 from headrace_proto.gateway.v1.pipelines_pb2_grpc import PipelinesStub
 from headrace_proto.well_known import NEVER_EXPIRES
 from pyspark_headrace.cluster import credentials
-from pyspark_headrace.cluster.description import Description, Partition, Topic, offset_of_wire
+from pyspark_headrace.cluster.description import Description, Partition, Topic, offset_of_wire, openings_of_wire
 from pyspark_headrace.cluster.retrying import Attempts, is_worthwhile, said, status_of
 from pyspark_headrace.cluster.runtime import runtime
 from pyspark_headrace.errors import ServerRefusedError, UnreachableError
@@ -185,6 +185,7 @@ def _topic(topic: v1.TopicDescription) -> Topic:
                 part.messages_count,
                 part.size_bytes,
                 part.grpc_address,
+                openings_of_wire(part.openings),
             )
             for part in topic.partitions
         ),

@@ -3,7 +3,8 @@
 Spark compares them as text, so the encoding is canonical:
 ``{"v":1,"t":{"<stream>/<topic>":{"i":"<incarnation>","p":{"0":123,"1":456},"g":{"0":"7.0","1":"8.0"}}}}``: `i` is the
 incarnation of the topic, `p` the next offset of each partition, `g` the log generation of each partition: its
-incarnation and purge epoch.
+incarnation and purge epoch. `e`, if servers report it, is the number of the opening of each log in which the offset is
+known, so that a stream notices a log that was cut.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Offsets:
     incarnations: Mapping[str, str] = field(default_factory=dict)
     """Incarnations of topics by topic name."""
     generations: Mapping[Key, str] = field(default_factory=dict)
+    epochs: Mapping[Key, int] = field(default_factory=dict)
+    """Numbers of the openings of logs, as far as they are known."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON value for Spark, in canonical order."""
@@ -44,6 +47,9 @@ class Offsets:
                 "p": {str(number): self.next[name, number] for number in partitions},
                 "g": {str(number): self.generations[name, number] for number in partitions},
             }
+            epochs = {str(number): self.epochs[name, number] for number in partitions if (name, number) in self.epochs}
+            if epochs:
+                topics[f"{self.stream}/{name}"]["e"] = epochs
         return {"v": VERSION, "t": topics}
 
     def to_text(self) -> str:
@@ -62,6 +68,7 @@ class Offsets:
             dict(positions),
             {name: str(topic.incarnation) for name, topic in described.topics.items()},
             {key: described.partitions[key].generation for key in positions},
+            {key: epoch for key in positions if (epoch := described.partitions[key].epoch)},
         )
 
     @classmethod
@@ -76,6 +83,7 @@ class Offsets:
         positions: dict[Key, int] = {}
         incarnations: dict[str, str] = {}
         generations: dict[Key, str] = {}
+        epochs: dict[Key, int] = {}
         for title, topic in found["t"].items():
             name = str(title).removeprefix(f"{stream}/")
             if name == title:
@@ -96,7 +104,8 @@ class Offsets:
                     )
                 positions[name, int(number)] = offset
                 generations[name, int(number)] = generation
-        return cls(stream, positions, incarnations, generations)
+            epochs.update({(name, int(number)): epoch for number, epoch in _epochs(title, topic).items()})
+        return cls(stream, positions, incarnations, generations, epochs)
 
     @classmethod
     def from_text(cls, stream: str, text: str) -> Offsets:
@@ -117,3 +126,12 @@ def _incarnation(title: str, topic: object) -> str:
         if isinstance(incarnation, str) and incarnation.isdecimal() and topic["p"].keys() == topic["g"].keys():
             return incarnation
     raise OffsetError(f"the offsets of {title} make no sense: {str(topic)[:200]}")
+
+
+def _epochs(title: str, topic: Mapping[str, Any]) -> dict[str, int]:
+    epochs = topic.get("e", {})
+    if isinstance(epochs, dict) and epochs.keys() <= topic["p"].keys():
+        are_numbers = all(type(epoch) is int and 0 < epoch < 2**64 for epoch in epochs.values())
+        if are_numbers:
+            return epochs
+    raise OffsetError(f"the epochs of {title} make no sense: {str(epochs)[:200]}")

@@ -11,7 +11,7 @@ from typing import Final
 import grpc
 
 from pyspark_headrace.cluster.call_errors import remedy
-from pyspark_headrace.cluster.description import Description, Key, Topic
+from pyspark_headrace.cluster.description import Description, Key, Topic, cut_since
 from pyspark_headrace.cluster.gateway import READ, Gateway
 from pyspark_headrace.cluster.retrying import Attempts, said
 from pyspark_headrace.errors import DataLossError, OffsetError, OptionError, ServerRefusedError, UnreachableError
@@ -95,7 +95,7 @@ class Planner:
             keys: Partitions of the ranges.
 
         Raises:
-            DataLossError: One of the partitions was deleted, purged or recreated.
+            DataLossError: One of the partitions was deleted, purged, recreated or cut.
             ServerRefusedError: The user is not authorized.
         """
         now = self._clock()
@@ -110,6 +110,13 @@ class Planner:
             if _generation(found, key) != _generation(known, key):
                 title = f"{known.topics[key[0]].title}, partition {key[1]}"
                 raise DataLossError(f"{title}: it was purged, or it or its topic is gone or was created again")
+            then = known.partitions[key]
+            cut = cut_since(found.partitions[key].openings, then.epoch, then.next_offset)
+            # Otherwise the next micro-batch goes back to where the log was cut.
+            if cut is not None and self.options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{known.topics[key[0]].title}, partition {key[1]}: the log was cut at {cut} meanwhile"
+                )
         self._described, self._described_at = found, now
         return found
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark_headrace.cluster.description import Description, Key
+from pyspark_headrace.cluster.description import Description, Key, cut_since
 from pyspark_headrace.errors import DataLossError
 from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.read.admission import shared_out
@@ -65,6 +65,9 @@ def followed(start: Offsets, described: Description, options: ReadOptions) -> Of
                 f"the stream was at {start.at(key)} already",
             )
             positions[key] = partition.next_offset
+        elif (cut := cut_since(partition.openings, start.epochs.get(key, 0), start.at(key))) is not None:
+            _lost(options, _cut(key, cut, start.at(key)))
+            positions[key] = cut
         else:
             positions[key] = start.at(key)
     for name, number in start.next.keys() - positions.keys():
@@ -104,12 +107,16 @@ def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOp
         if partition is None or end.generations[key] != partition.generation:
             _lost(options, f"topic {key[0]}, partition {key[1]}, offsets {first} to {last}: gone, or made anew")
             continue
-        bounded = min(max(first, partition.first_offset), last), min(last, partition.next_offset)
+        cut = cut_since(partition.openings, end.epochs.get(key, 0), last)
+        if cut is not None:
+            _lost(options, _cut(key, cut, last))
+        until = partition.next_offset if cut is None else min(cut, partition.next_offset)
+        bounded = min(max(first, partition.first_offset), last), min(last, until)
         if key[0] not in start.incarnations:
             # Noted by `needs_noting`: the topic joined the stream at `last`, and nothing before was to be read. Earlier
             # releases read messages in the same micro-batch, from the first one.
             first = bounded[0]
-        if bounded != (first, last):
+        if bounded != (first, last) and cut is None:
             _lost(
                 options,
                 f"topic {key[0]}, partition {key[1]}, offsets {first} to {last}: there are those from "
@@ -123,6 +130,13 @@ def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOp
 def incarnation_of(described: Description, name: str) -> str:
     """Incarnation of a topic, as text for offsets."""
     return str(described.topics[name].incarnation)
+
+
+def _cut(key: Key, cut: int, position: int) -> str:
+    return (
+        f"topic {key[0]}, partition {key[1]}, was cut at {cut}: the messages from there to {position}, which the "
+        "stream had reached, are lost, and others have their offsets"
+    )
 
 
 def _size(described: Description, key: Key) -> float:

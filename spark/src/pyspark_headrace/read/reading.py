@@ -11,6 +11,7 @@ import pyarrow as pa
 import xxhash
 
 from headrace_proto.partition.v1 import PartitionOffsets
+from pyspark_headrace.cluster.description import cut_since, openings_of_wire
 from pyspark_headrace.cluster.node import chunk
 from pyspark_headrace.cluster.readahead import ReadAhead
 from pyspark_headrace.cluster.retrying import Attempts
@@ -63,8 +64,15 @@ def read_range(split: Split, options: ReadOptions, schema: pa.Schema) -> Iterato
             yield from records.begins_at(bounds.first_offset)
             records.end_at_most(bounds.next_offset)
     yield from records.rest()
-    # A purge restarts offsets at 0. If the generation is still the planned one, all messages read belong to the plan.
-    _same(holder, split)
+    # A purge restarts offsets at 0. If the generation is still the planned one, and the log was not cut, all messages
+    # read belong to the plan.
+    bounds = _same(holder, split)
+    cut = cut_since(openings_of_wire(bounds.openings), split.epoch, split.end)
+    if cut is not None:
+        what = f"{split.title}: the log was cut at {cut} since the task was planned, and others have the offsets"
+        if options.fail_on_data_loss:
+            raise DataLossError(f"{what}. failOnDataLoss = false goes on with what is left")
+        _log.warning("%s; going on with what is left", what)
 
 
 def _read(holder: Holder, records: Records, options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -35,6 +35,8 @@ class Split(InputPartition):
     address: str
     """gRPC address of the leader."""
     ticket: str = field(repr=False)
+    epoch: int = 0
+    """Number of the opening of the log in which the range was planned; 0: unknown."""
 
     @property
     def title(self) -> str:
@@ -100,6 +102,7 @@ def split_up(
                     part.size_bytes * (end - start) // count,
                     partition.address,
                     tickets[topic.name],
+                    partition.epoch,
                 )
                 for start, end in cut(part.start, part.end, number)
             )
