@@ -47,7 +47,7 @@ def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:
 
 
 def test_options_of_the_server_may_stand_in_front(headrace: Shell) -> None:
-    """As of other programs; the last one that is given wins."""
+    """Other programs permit it; the last one that is given wins."""
     address, login = headrace.environment["HEADRACE_SERVER"], headrace.login
     front = ("-s", address, f"--username={login['HEADRACE_USERNAME']}", "--password", login["HEADRACE_PASSWORD"])
     elsewhere = {"HEADRACE_SERVER": "127.0.0.1:1"}

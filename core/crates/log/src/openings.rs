@@ -13,7 +13,7 @@ pub(crate) const OPENINGS_MAX: usize = 32;
 
 /// Return the openings that say the same as all before and this one.
 ///
-/// One that had found the end where this one has found it, or behind, is dropped: whoever read before it has lost as much
+/// One that had found the end where this one has found it, or behind, is dropped: a reader from before it has lost as much
 /// by this one. Of too many the two oldest become one, which says of readers between them what was true of those before.
 fn with(earlier: &[Opening], opening: Opening) -> Vec<Opening> {
     let kept = earlier.partition_point(|before| before.end < opening.end);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     proptest! {
-        /// LOG-21: a reader is told of a cut if and only if a message was lost that it may have read, and where.
+        /// LOG-21: a reader learns of a cut if and only if a message was lost that it may have read, and where.
         #[test]
         fn a_cut_below_a_reader_is_noticed(events in prop::collection::vec((event(), 0..=100_u64), 1..120)) {
             let (mut end, mut epoch) = (0_u64, 1);

@@ -103,7 +103,7 @@ def test_a_partition_that_lost_its_last_messages_is_read_from_there(position, ex
     ("position", "expected"), [(1000, 900), (900, 900), (1001, 1001)], ids=["read", "before", "chosen by the caller"]
 )
 def test_a_partition_that_has_grown_beyond_its_loss_is_read_from_there(position, expected):
-    """Only the smaller end told of a loss before, and new messages with the offsets of lost ones were passed over."""
+    """Only a smaller end was a sign of a loss, and new messages with the offsets of lost ones were passed over."""
     partitions = Partitions([0], Start("offset", position), {})
     partition = partitions._all[0]
     partition.notified(state(1000, openings=[(3, 0)]))

@@ -177,7 +177,7 @@ async def test_a_slow_client_gets_no_lost_messages() -> None:
 
 
 async def test_a_loss_behind_which_the_log_has_grown_is_noticed() -> None:
-    """Only the smaller end told of a loss before."""
+    """Only a smaller end was a sign of a loss before."""
     world = World()
     world.append(1000, LOST)
     async with client(world, 0) as reader, client(world, 890, credit=5) as slow:

@@ -274,7 +274,7 @@ fn numbers_of_positions_do_not_grow_with_reports() {
     assert_eq!(bench.consumer.epochs, epochs);
 }
 
-/// LOG-21: nothing but the opening tells of a cut behind which the log has grown before the reader looked again.
+/// LOG-21: nothing but the opening is a sign of a cut behind which the log has grown before the reader looked again.
 #[test]
 fn a_log_that_was_cut_and_has_grown_is_read_from_there() {
     for (end, expected) in [(5, "read 0 from 5"), (10, "read 0 from 10")] {

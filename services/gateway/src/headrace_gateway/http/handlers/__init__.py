@@ -2,7 +2,6 @@
 
 from headrace_gateway.http.handlers import (
     audit,
-    cluster,
     connectors,
     events,
     groups,
@@ -15,7 +14,6 @@ from headrace_gateway.http.handlers import (
     quotas,
     search,
     sessions,
-    settings,
     streams,
     system,
     tokens,
@@ -28,8 +26,6 @@ ROUTES: list[Route] = [
     route
     for family in (
         system,
-        cluster,
-        settings,
         logs,
         audit,
         sessions,

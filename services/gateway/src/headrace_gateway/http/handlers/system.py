@@ -12,6 +12,8 @@ import headrace_core as core
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.lists import page
 from headrace_gateway.http.models.catalog import Page
+from headrace_gateway.http.models.cluster import ClusterStateAnswer, cluster_state
+from headrace_gateway.http.models.logs import SettingAnswer
 from headrace_gateway.http.models.system import (
     ClientAnswer,
     ClientDetails,
@@ -182,3 +184,23 @@ async def get_snapshot(call: Call[Nothing, SnapshotBody]) -> web.Response:
 
 def _stamp(micros: int) -> str:
     return datetime.fromtimestamp(micros / 1_000_000, tz=UTC).strftime("%Y%m%d_%H%M%S")
+
+
+@routes.add("GET", "/cluster", tag="system", answer=ClusterStateAnswer, errors=(403,))
+async def get_cluster(call: Call[Nothing, Nothing]) -> ClusterStateAnswer:
+    """The cluster as this process sees it: itself, the partition nodes, and the replicas of the metadata service.
+
+    Other gateways are not known here. Needs the permission to read the server.
+    """
+    await call.may_read_server()
+    return cluster_state(await call.services.cluster())
+
+
+@routes.add("GET", "/settings", tag="system", answer=list[SettingAnswer], errors=(403,), has_etag=True)
+async def get_settings(call: Call[Nothing, Nothing]) -> list[SettingAnswer]:
+    """The effective settings with their source and meaning, without secrets.
+
+    Needs the permission to read the server.
+    """
+    await call.may_read_server()
+    return [SettingAnswer.of(setting) for setting in call.services.settings()]
