@@ -58,13 +58,7 @@ export function Send({ topic, stream }: { topic: TopicDetails; stream: number })
               onValue={setPartition}
             />
           )}
-          <TextField
-            label="Key"
-            value={key}
-            onValue={setKey}
-            maxLength={255}
-            placeholder="none"
-          />
+          <TextField label="Key" value={key} onValue={setKey} maxLength={255} placeholder="none" />
         </div>
         <AreaField
           label="Headers"
