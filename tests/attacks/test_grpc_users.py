@@ -103,6 +103,7 @@ def other_user(server: ServerProcess, show: list[str]) -> Iterator[Callable[[], 
         yield lambda: check(show, kinds)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("users", [1, 2])
 def test_streams_that_are_not_read(start_server: StartServer, show: list[str], users: int) -> None:
     """Each of them asks for everything and takes nothing, as often as the server lets a user."""

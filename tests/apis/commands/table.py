@@ -40,7 +40,7 @@ class Command:
         granted_by: Rights any of which permits the command; empty if a login is enough.
         status: Status of the response when the command is permitted.
         is_public: True if the command needs no login.
-        changes_connection: True if the connection has another user afterwards, or cannot send another request.
+        changes_connection: True if the connection has another user or other answers, or is of no use, afterwards.
         undone_by: Requests of root that undo the command.
     """
 
@@ -93,7 +93,7 @@ def _public(access_token: str) -> tuple[Command, ...]:
     return (
         _command(Code.PING),
         _command(Code.CAPABILITIES),
-        _command(Code.EXPLAIN_REFUSALS),
+        _command(Code.EXPLAIN_REFUSALS, changes_connection=True),
         _command(Code.REPORT_OFFSETS),
         _command(Code.LOGIN_USER, frames.login(LIMITED, LIMITED), changes_connection=True),
         _command(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(access_token), changes_connection=True),

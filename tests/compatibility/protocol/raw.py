@@ -63,14 +63,17 @@ class RawConnection:
         """Send a request without waiting for its response."""
         self.write(frames.request(code, payload))
 
-    def receive(self) -> Reply:
+    def receive(self, *, may_explain: bool = False) -> Reply:
         """Receive the next response.
+
+        Args:
+            may_explain: True: the client has asked for explanations, so a refusal may have a text.
 
         Raises:
             ConnectionClosed: The server closed the connection.
         """
         status, length = struct.unpack("<II", self._read(8))
-        if status != Status.OK:
+        if status != Status.OK and not may_explain:
             assert length == 0, f"an error response carries no payload, this one {length} bytes"
         return Reply(status, self._read(length))
 

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.cli.diagnosis import partition_files
@@ -43,6 +44,7 @@ def until_passed(server: ServerProcess, passes: int = 1) -> None:
         )
 
 
+@pytest.mark.long
 def test_a_flipped_byte_is_named_by_the_running_server(prepared: Prepared) -> None:
     """A pass over intact files finds nothing, the next one finds the damage, and it is found after a restart."""
     server = prepared.server
@@ -112,6 +114,7 @@ def test_a_topic_that_is_deleted_is_let_go(prepared: Prepared) -> None:
     connection.close()
 
 
+@pytest.mark.long
 def test_what_is_being_written_is_no_damage(tmp_path: Path) -> None:
     """Writes, stored offsets, removals, purges, deletions and kills are not taken for damage."""
     settings = TWO_SHARDS | FAST | {"SYSTEM_SEGMENT_SIZE": "16 KiB", "MESSAGE_SAVER_SYNC_INTERVAL": "20 ms"}

@@ -41,6 +41,14 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
+async def accepted(connection: socket.socket) -> str:
+    """Wait until the library has greeted a connection; return the peer in its notation."""
+    async with asyncio.timeout(30):
+        assert await asyncio.get_running_loop().sock_recv(connection, 1)
+    host, port = connection.getsockname()
+    return f"ipv4:{host}:{port}"
+
+
 async def has_left(connection: socket.socket) -> None:
     async with asyncio.timeout(30):
         while is_open(connection):
@@ -56,7 +64,7 @@ async def test_who_has_not_logged_in_leaves() -> None:
                 return stack.enter_context(closing(connected(address, source)))
 
             known, other = opened("127.0.0.2"), opened("127.0.0.3")
-            places.has_logged_in(f"ipv4:127.0.0.2:{known.getsockname()[1]}", 7)
+            places.has_logged_in(await accepted(known), 7)
             unknown = [opened("127.0.0.2") for _ in range(COUNT_MAX - 2)]
             await has_left(unknown[0])
             assert is_open(unknown[-1])
@@ -75,7 +83,7 @@ async def test_a_user_keeps_half() -> None:
             # Not yet short of places.
             connections = [opened() for _ in range(COUNT_MAX * 7 // 8 - 1)]
             for connection in connections:
-                places.has_logged_in(f"ipv4:127.0.0.2:{connection.getsockname()[1]}", 7)
+                places.has_logged_in(await accepted(connection), 7)
             late = opened()
             await has_left(connections[0])
             assert is_open(late)

@@ -133,7 +133,7 @@ def random_life(seed, commands_count):
 
 def test_random_commands_of_every_kind_succeed_now_and_then():
     """Otherwise the properties above would hold trivially."""
-    _, succeeded = random_life(seed=1, commands_count=5000)
+    _, succeeded = random_life(seed=1, commands_count=10_000)
     assert {name for name, count in succeeded.items() if count == 0} == set(), succeeded
 
 

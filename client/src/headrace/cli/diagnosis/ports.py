@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -69,13 +70,17 @@ def holder(number: int, transport: str) -> int | None:
     """Return the process that listens on a port of this machine; None if there is none that this user may see."""
     inodes = {f"socket:[{inode}]" for inode in _inodes(number, transport)}
     for directory in Path("/proc").glob("[0-9]*"):
-        try:
-            if any(str(link.readlink()) in inodes for link in (directory / "fd").iterdir()):
-                return int(directory.name)
-        except OSError:
-            # A process of another user, or one that has ended meanwhile; the same for a single file.
-            continue
+        if any(target in inodes for target in _open_files(directory / "fd")):
+            return int(directory.name)
     return None
+
+
+def _open_files(directory: Path) -> Iterator[str]:
+    # Processes of other users are not shown, and both a process and a single file may be gone meanwhile.
+    with suppress(OSError):
+        for link in directory.iterdir():
+            with suppress(OSError):
+                yield str(link.readlink())
 
 
 def _inodes(number: int, transport: str) -> Iterator[str]:

@@ -36,12 +36,17 @@ pub(crate) struct Quota {
 pub(crate) struct QuotaRecord {
     /// Id of the user; `None` for a topic.
     user_id: Option<u32>,
+    /// Name of the user; `None` for a topic.
     username: Option<String>,
     /// Id of the stream of the topic; `None` for a user.
     stream_id: Option<u32>,
+    /// Name of the stream of the topic; `None` for a user.
     stream: Option<String>,
+    /// Id of the topic in its stream; `None` for a user.
     topic_id: Option<u32>,
+    /// Name of the topic; `None` for a user.
     topic: Option<String>,
+    /// The limits.
     quota: Quota,
 }
 
