@@ -128,6 +128,9 @@ class ChangeWriter:
                     found += [one for row in rows for one in target.put(row)]
                 is_whole = moves.transaction is not None or moves.remembers
                 moves = self._drafts[message.place] = Moves(transaction, remembers=is_whole)
+            if transaction is None:
+                # The next transaction begins after this row of a snapshot.
+                moves.remembers = True
             if not moves.is_repeated(message.record.id, message.offset):
                 found += change.target.statements(change, moves, occupied)
         return found
@@ -279,7 +282,7 @@ class _Target:
                 yield self._statement("DELETE FROM {table} WHERE {keys}", change.key)
                 yield from self._succeeded(spot, moves, occupied)
         elif change.operation != "update":
-            if spot in moves.waiting:
+            if spot in moves.waiting or moves.holds_other(spot, change.values):
                 moves.wait(spot, change.values)
                 return
             moves.insert(spot, change.values)
@@ -303,6 +306,7 @@ class _Target:
         """Put the row into a key that has waited until the one there has left."""
         following = moves.next(spot)
         occupied[spot] = following is not None
+        moves.insert(spot, following)
         if following is not None:
             yield from self.put(following)
 
@@ -326,6 +330,8 @@ class _Target:
         is_elsewhere = self._is_elsewhere(change, moves)
         if waits:
             moves.wait(spot, change.values)
+        else:
+            moves.insert(spot, change.values)
         occupied[spot] = True
         if is_elsewhere:
             if not waits:

@@ -61,7 +61,7 @@ class Moves:
         if base is None:
             return self
         base.waiting = self.waiting
-        base.has_moved = self.has_moved
+        base.has_moved, base.remembers = self.has_moved, self.remembers
         if len(base.ids) > _REMEMBERED_MAX:
             base.ids.clear()
             base.remembers = False
@@ -121,10 +121,21 @@ class Moves:
         base = {} if self.base is None else self.base.inserted
         self.inserted |= {spot: None for spot in {*base, *self.inserted} if spot[0] == table}
 
-    # ---- rows that were inserted at a key that another one has still
+    # ---- rows that came to a key, which another one may have still
 
-    def insert(self, spot: Spot, row: Row) -> None:
-        """Note a row that was inserted, whatever had its key."""
+    def holds_other(self, spot: Spot, row: Row) -> bool:
+        """Return True if another row came to a key within this transaction, and is there still."""
+        known = self.ids or (self.base is not None and self.base.ids)
+        held = self._held(spot) if self.remembers and known else None
+        return held is not None and held != row
+
+    def _held(self, spot: Spot) -> Row | None:
+        if spot in self.inserted or self.base is None:
+            return self.inserted.get(spot)
+        return self.base.inserted.get(spot)
+
+    def insert(self, spot: Spot, row: Row | None) -> None:
+        """Note a row that came to a key, whatever had it; None: the row there has left."""
         if self.transaction is not None:
             self.inserted[spot] = row
 
@@ -136,9 +147,7 @@ class Moves:
             old: Old values of the change, as far as it has them.
             new: Values after the change; None: the row leaves the key.
         """
-        row = self.inserted.get(spot)
-        if spot not in self.inserted and self.base is not None:
-            row = self.base.inserted.get(spot)
+        row = self._held(spot)
         if row is None:
             return False
         if old is not None and old.keys() >= row.keys() and not _agree(row, old):
