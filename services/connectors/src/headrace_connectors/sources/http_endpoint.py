@@ -110,6 +110,7 @@ class HttpEndpoint(Source):
         self._batch_requests = limits.batch_size
         self._listening = contextlib.AsyncExitStack()
         self._is_closing = False
+        self._closing: asyncio.Task[None] | None = None
         self._guesses = Guesses()
         self.address: Address | None = None
         """Address actually bound."""
@@ -242,7 +243,10 @@ class HttpEndpoint(Source):
         self._is_closing = True
         self._answer(503, [*self._flight.clear(), self._waiting])
         self._waiting.clear()
-        await self._listening.aclose()
+        # A close that is cancelled goes on: callers would send to its connections for ever, and be refused.
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._listening.aclose(), name="http-endpoint-close")
+        await asyncio.shield(self._closing)
 
     def _stored_all(self, batches: Sequence[Sequence[_Request]]) -> None:
         if batches:
