@@ -403,6 +403,8 @@ class _Target:
 
     def put(self, values: Row) -> Iterator[Statement]:
         """Return the statements that insert a row, or replace the one with its key."""
+        # A column may have been dropped while the row waited.
+        values = {name: value for name, value in values.items() if name in self._types}
         columns = tuple(name for name in values if name not in self._copy.generated)
         if not self._copy.has_immediate_key or self._copy.always.intersection(columns) - set(self._keys):
             key = tuple(values[name] for name in self._keys)
