@@ -20,17 +20,24 @@ def place_of(address: str) -> str:
         host = host[1:].partition("]")[0]
     elif host.count(":") == 1:
         host = host.partition(":")[0]
+    parsed = _parsed(host)
+    if isinstance(parsed, ipaddress.IPv6Address) and not parsed.is_loopback:
+        return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
+    return host if parsed is None else str(parsed)
+
+
+def plain(host: str) -> str:
+    """Return the one form of the address of a host: without scope, and that of IPv4 for one that is mapped to IPv6."""
+    parsed = _parsed(host)
+    return host if parsed is None else str(parsed)
+
+
+def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        parsed = ipaddress.ip_address(host.partition("%")[0])
+        address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return host
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    if parsed.is_loopback:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def address_of(peer: str) -> tuple[str, int]:

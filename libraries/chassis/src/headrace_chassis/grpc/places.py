@@ -8,7 +8,6 @@ takes time, so it is done now and then, and often while places are short.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import socket
@@ -20,7 +19,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from headrace_chassis.open_files import connections_max
-from headrace_chassis.places import address_of, place_of
+from headrace_chassis.places import address_of, place_of, plain
 from headrace_settings import Address
 
 _log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Places:
             user: The user.
         """
         address, port = address_of(peer)
-        self._users[_plain(address), port] = user, time.monotonic()
+        self._users[plain(address), port] = user, time.monotonic()
 
     @asynccontextmanager
     async def kept_free(self, address: Address) -> AsyncIterator[None]:
@@ -83,24 +82,25 @@ class Places:
     async def _watch(self, port: int) -> None:
         while True:
             try:
-                is_short, seconds = await asyncio.to_thread(self._make_room, port)
+                is_short, seconds = await asyncio.to_thread(self._timed, port)
             except OSError as error:
                 _log.warning("connections at port %d cannot be listed, so none makes room for others: %s", port, error)
                 return
             pause_seconds, load_max = _WHILE_SHORT if is_short else _CALM
             await asyncio.sleep(max(pause_seconds, seconds / load_max))
 
-    def _make_room(self, port: int) -> tuple[bool, float]:
-        """Close connections without a login if places are short.
-
-        Returns:
-            Whether that was so, and the processor time of this.
-        """
+    def _timed(self, port: int) -> tuple[bool, float]:
+        """Make room; return whether places are short, and the processor time of this."""
         began_at = time.thread_time()
-        is_short = self._made_room(port)
+        is_short = self.make_room(port)
         return is_short, time.thread_time() - began_at
 
-    def _made_room(self, port: int) -> bool:
+    def make_room(self, port: int) -> bool:
+        """List the connections, and close some without a login if places are short; return whether they are.
+
+        Connections that are in a list for the first time are taken for younger than those of the list before. Among
+        themselves they have no order: their files do not say when they were opened.
+        """
         listed_at = time.monotonic()
         files = _files_of(self._sockets, port)
         open_now = {inode: peer for inode, peer in self._sockets.items() if peer is not None}
@@ -173,7 +173,7 @@ def _peer_at(file: int, inode: int, port: int) -> _Peer | None:
         except OSError:
             # The socket that listens.
             return None
-        return _plain(peer[0]), peer[1]
+        return plain(peer[0]), peer[1]
 
 
 def _shut_down(file: int, inode: int) -> None:
@@ -192,12 +192,3 @@ def _opened_again(file: int, inode: int) -> socket.socket:
         os.close(again)
         raise OSError("the socket was closed")
     return socket.socket(fileno=again)
-
-
-def _plain(address: str) -> str:
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return str(mapped or parsed)
