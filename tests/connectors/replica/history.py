@@ -53,7 +53,7 @@ class History:
             "tables": [*names, MARKER],
             "poll_interval": "1 ms",
             "batch_size": draw.choice((1, 3, 2000)),
-            # Where changes come again, transactions are sent whole.
+            # Transactions are sent whole if changes may come again.
             "max_batch": draw.choice(("1 KiB", "16 MiB")) if self._is_exact else "16 MiB",
             **draw.choice(_WAYS),
         }

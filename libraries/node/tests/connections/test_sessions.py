@@ -219,7 +219,7 @@ async def test_who_waits_for_answers_leaves_places_to_others(other_end):
             await asyncio.sleep(0)
         other_end.say(4, Status.OK)
         assert (await call).status == Status.OK
-        # Those who have waited go on in order, and those who give up leave no place taken.
+        # Callers that have waited go on in order, and one that gives up leaves no place taken.
         stuck[4].cancel()
         other_end.say(0, Status.OK)
         assert (await stuck[0]).status == Status.OK

@@ -10,6 +10,7 @@ from metadata_commands import (
     permissions_for,
     update_topic,
 )
+from metadata_driver import Driver
 
 from headrace_metadata.state_machine import StateMachine
 from headrace_proto.catalog.v1 import Quota
@@ -29,21 +30,12 @@ OF_USER = Quota(sent_bytes_per_second=1024, read_bytes_per_second=2**64 - 1, con
 OF_TOPIC = Quota(sent_bytes_per_second=2048, read_bytes_per_second=4096, held_bytes=1)
 
 
-class Driver:
-    """A machine with root, a user 1 and a topic, which applies one command after the other."""
+class Quotas(Driver):
+    """A machine with root, a user 1 and a topic."""
 
     def __init__(self):
-        self.machine = StateMachine()
-        for command in (create_user("root"), create_user("ann"), create_stream("s"), create_topic(0, "t")):
-            assert self(command).reply.status == 0
-
-    def __call__(self, command):
-        return self.machine.apply(self.machine.op + 1, self.machine.timestamp_micros + 10, command)
-
-    def status(self, command):
-        applied = self(command)
-        assert applied.reply.status == 0 or applied.update is None
-        return applied.reply.status
+        super().__init__()
+        self(create_user("root"), create_user("ann"), create_stream("s"), create_topic(0, "t"))
 
     @property
     def user(self):
@@ -56,7 +48,7 @@ class Driver:
 
 @pytest.fixture
 def do():
-    return Driver()
+    return Quotas()
 
 
 def of_user(quota=None, user_id=1):

@@ -69,7 +69,7 @@ def _topics(client: Client, stream: str | None, topic: str | None) -> Iterator[t
     if stream is not None and topic is not None:
         path = find_topic(client, stream, topic)
         found = path.readable()
-        # Who may read the topic need not be allowed to read its stream.
+        # A user who may read the topic need not be allowed to read its stream.
         yield path.stream, path.name.removesuffix(f"/{found.name}"), found
         return
     for parent in client.streams() if stream is None else [find_stream(client, stream)]:

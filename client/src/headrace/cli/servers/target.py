@@ -168,7 +168,7 @@ def target_of(
 
 def _refused_login(error: ServerError, credentials: Credentials | Ticket | Token | None) -> str:
     match error.name, credentials:
-        # Those of a length that no user or password has are wrong ones, too.
+        # Names and passwords of a length that no user has are wrong ones, too.
         case (("InvalidCredentials" | "InvalidUsername" | "InvalidPassword"), Credentials(username=username)):
             return f"the server does not know user {username!r} with this password"
         case (("InvalidCredentials" | "ResourceNotFound" | "InvalidPersonalAccessToken"), Token()):

@@ -149,16 +149,7 @@ impl Bench {
     }
 
     fn report_purged(&mut self, partition_id: u32, purge_epoch: u64, next_offset: u64) {
-        self.report_all(&[WatchedPartition {
-            status: Status::OK,
-            stream_id: 1,
-            topic_id: 1,
-            partition_id,
-            incarnation: 1,
-            purge_epoch,
-            first_offset: 0,
-            next_offset,
-        }]);
+        self.report_all(&[watched(partition_id, purge_epoch, next_offset)]);
     }
 
     fn report_status(&mut self, partition_id: u32, status: Status) {
@@ -180,18 +171,8 @@ impl Bench {
             epoch,
             end: Offset(end),
         };
-        let state = WatchedPartition {
-            status: Status::OK,
-            stream_id: 1,
-            topic_id: 1,
-            partition_id: 0,
-            incarnation: 1,
-            purge_epoch: 0,
-            first_offset: 0,
-            next_offset,
-        };
         self.report_logs(&[WatchedLog {
-            state,
+            state: watched(0, 0, next_offset),
             openings: openings.iter().map(opening).collect(),
         }]);
     }
@@ -222,6 +203,20 @@ impl Bench {
 
     fn asked(&self) -> Vec<&str> {
         self.asked.iter().map(|(words, _)| words.as_str()).collect()
+    }
+}
+
+/// State of a partition that is read from its first message on.
+const fn watched(partition_id: u32, purge_epoch: u64, next_offset: u64) -> WatchedPartition {
+    WatchedPartition {
+        status: Status::OK,
+        stream_id: 1,
+        topic_id: 1,
+        partition_id,
+        incarnation: 1,
+        purge_epoch,
+        first_offset: 0,
+        next_offset,
     }
 }
 

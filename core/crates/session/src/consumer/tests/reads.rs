@@ -302,17 +302,7 @@ fn a_server_that_does_not_know_openings_is_asked_without() {
     bench.collect();
     assert_eq!(bench.watch, ["+ without openings [0, 1]"; 2]);
     let mut payload = Vec::new();
-    let state = WatchedPartition {
-        status: Status::OK,
-        stream_id: 1,
-        topic_id: 1,
-        partition_id: 0,
-        incarnation: 1,
-        purge_epoch: 0,
-        first_offset: 0,
-        next_offset: 5,
-    };
-    encode_list(&[state], &mut payload);
+    encode_list(&[watched(0, 0, 5)], &mut payload);
     bench.consumer.watch_notified(&payload);
     bench.collect();
     assert_eq!(bench.asked(), ["read 0 First"]);

@@ -70,7 +70,7 @@ def _int64(value: Any) -> int:
     elif isinstance(value, int):
         found = int(value)
     elif isinstance(value, float | Decimal):
-        # What is beyond the type is not looked at closely: a few characters may stand for many digits.
+        # Numbers beyond the type are not looked at closely: a few characters may stand for many digits.
         found = int(value) if -(2**64) < value < 2**64 else 2**64
         if found != Decimal(str(value)):
             raise ValueError("it is no whole number of 64 bits")

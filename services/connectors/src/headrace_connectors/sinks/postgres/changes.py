@@ -76,7 +76,7 @@ class ChangeWriter:
         self._ignores_unknown = ignores_unknown
         self._targets: dict[str, _Target] = {}
         self._moves: dict[Place, Moves] = {}
-        # What the statements that were prepared last change of it.
+        # Changes of it by the statements that were prepared last.
         self._drafts: dict[Place, Moves] = {}
 
     async def open(self, connection: Connection) -> None:

@@ -114,8 +114,6 @@ class Catalog:
         await caller.execute(core.encode_delete_topic(stream=stream, topic=topic))
         return v1.DeleteTopicResponse()
 
-    # ---- partitions and segments
-
     async def get_topic_quota(self, request: v1.GetTopicQuotaRequest, caller: Caller) -> v1.GetTopicQuotaResponse:
         stream, topic = identifier(request.stream, "stream"), identifier(request.topic, "topic")
         payload = await caller.find(core.encode_get_topic_quota(stream=stream, topic=topic))
@@ -135,6 +133,8 @@ class Catalog:
         )
         await caller.execute(command)
         return v1.SetTopicQuotaResponse()
+
+    # ---- partitions and segments
 
     async def create_partitions(
         self, request: v1.CreatePartitionsRequest, caller: Caller

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
 import headrace_core as core
 from headrace_gateway.json_api.numbers import U32, Body
@@ -108,20 +109,14 @@ def quotas(records: list[core.QuotaRecord]) -> Quotas:
     """Return all quotas, those of users apart from those of topics."""
     found = Quotas(users=[], topics=[])
     for record in records:
-        quota = record.quota
-        rates = {
-            "sent_bytes_per_second": quota.sent_bytes_per_second,
-            "read_bytes_per_second": quota.read_bytes_per_second,
-        }
         if record.user_id is not None and record.username is not None:
             found.users.append(
-                QuotaOfUser(**rates, connections=quota.connections, user_id=record.user_id, username=record.username)
+                QuotaOfUser(**asdict(user_quota(record.quota)), user_id=record.user_id, username=record.username)
             )
         elif None not in (record.stream_id, record.topic_id):
             found.topics.append(
                 QuotaOfTopic(
-                    **rates,
-                    held_bytes=quota.held_bytes,
+                    **asdict(topic_quota(record.quota)),
                     stream_id=record.stream_id or 0,
                     stream=record.stream or "",
                     topic_id=record.topic_id or 0,
