@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+# First of those that import gRPC: the package decides how gRPC treats forks, and PySpark forks to start its JVM.
+import pyspark_headrace  # noqa: F401
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
