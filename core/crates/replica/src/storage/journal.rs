@@ -14,8 +14,8 @@ use headrace_buffer::Slice;
 use headrace_vsr::{
     frame::{Frame, Intake, PrepareFrame},
     journal::{
-        BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, Place, Span, durable_through,
-        encode_seal, erase,
+        BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, Place, RecordedLog, Span,
+        durable_through, encode_seal, erase,
     },
 };
 
@@ -100,8 +100,8 @@ pub(crate) struct Journal {
     unsynced: bool,
     /// Failed sync of such records, which shows at the next append or superblock.
     sync_failure: Option<io::Error>,
-    /// Log view of the newest durable superblock, for the heads of new records.
-    log_view: u32,
+    /// Log of the newest durable superblock, to which the heads of new records refer.
+    log: RecordedLog,
     /// True if the newest head states less than what is durable.
     unsealed: bool,
     /// True if the last file is not listed yet, because the disk was full.
@@ -115,7 +115,7 @@ impl Journal {
         files: Vec<JournalFile>,
         position: u64,
         synced_through: u64,
-        log_view: u32,
+        log: RecordedLog,
     ) -> Self {
         let mut index = BTreeMap::new();
         for file in &files {
@@ -132,16 +132,18 @@ impl Journal {
             synced_through,
             unsynced: false,
             sync_failure: None,
-            log_view,
+            log,
             // The operations recovered by the start are durable now, and no head may record that yet.
             unsealed: synced_through > 0,
             unlisted: false,
         }
     }
 
-    /// Record the log view of a newly durable superblock.
-    pub(crate) fn set_log_view(&mut self, log_view: u32) {
-        self.log_view = log_view;
+    /// Record the log of a newly durable superblock. Seals may be written before the journal is cut accordingly: from
+    /// now on they do not state that the records to cut are durable.
+    pub(crate) fn record_log(&mut self, log: RecordedLog) {
+        self.written_through = self.log.succeed(log, self.written_through);
+        self.synced_through = self.synced_through.min(self.written_through);
     }
 
     pub(crate) fn directory(&self) -> &DataDirectory {
@@ -158,13 +160,14 @@ impl Journal {
         if let Some(error) = self.sync_failure.take() {
             return Err(error);
         }
-        let mut group = GroupCommit::new(self.synced_through, self.log_view);
+        let mut group = GroupCommit::new(self.synced_through, self.log.view);
         let mut places = Vec::with_capacity(frames.len());
         for frame in frames {
             let offset = group.push(frame) as u64;
             places.push(Place {
                 op: frame.header.op(),
                 checksum: frame.header.checksum,
+                view: frame.header.view,
                 file: 0,
                 offset,
                 frame_bytes: frame.header.size,
@@ -185,9 +188,13 @@ impl Journal {
             place.offset += self.position;
             file.places.push(place);
             self.index.insert(place.op, place);
-            self.written_through = durable_through(self.written_through, place.op, |op| {
-                self.index.contains_key(&op)
-            });
+            let log = self.log;
+            if !log.has_cut(place.op, place.view) {
+                self.written_through = durable_through(self.written_through, place.op, |op| {
+                    let record = self.index.get(&op);
+                    record.is_some_and(|record| !log.has_cut(op, record.view))
+                });
+            }
         }
         if self.context.syncs_appends {
             self.synced_through = self.written_through;
@@ -243,7 +250,7 @@ impl Journal {
         let Some(file) = self.files.last().filter(|_| self.fits(needed)) else {
             return;
         };
-        let seal = encode_seal(self.synced_through, self.log_view);
+        let seal = encode_seal(self.synced_through, self.log.view);
         if file.file.write_all_at(&seal, self.position).is_ok() {
             self.position += BLOCK_BYTES as u64;
         }
@@ -270,7 +277,7 @@ impl Journal {
     /// they are gone: older heads would vouch for them if a later view began with a longer log.
     pub(crate) fn truncate(&mut self, from_op: u64) -> io::Result<()> {
         self.written_through = self.written_through.min(from_op.saturating_sub(1));
-        let cut = Cut::new(from_op, self.synced_through, self.log_view);
+        let cut = Cut::new(from_op, self.synced_through, self.log.view);
         self.synced_through = cut.synced();
         let mut spans = Vec::new();
         for file in &mut self.files {

@@ -123,7 +123,7 @@ impl Scanned {
             self.files,
             self.scan.position,
             self.scan.synced,
-            self.scan.log_view,
+            self.scan.log,
         );
         journal.erase(&self.scan.erase)?;
         Ok(journal)

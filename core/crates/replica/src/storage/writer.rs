@@ -17,6 +17,7 @@ use std::{
 use headrace_vsr::{
     api::{Event, StorageError, StoragePart},
     frame::PrepareFrame,
+    journal::RecordedLog,
     superblock::Superblock,
 };
 
@@ -174,7 +175,7 @@ impl Writer {
                     });
                 let event = match written {
                     Ok(()) => {
-                        self.journal.set_log_view(image.log_view);
+                        self.journal.record_log(RecordedLog::of(&image));
                         Event::SuperblockWritten { token }
                     }
                     Err((part, error)) => self.failed(part, &error),

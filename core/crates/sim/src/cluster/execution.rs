@@ -255,13 +255,13 @@ impl<R: Rules + Clone> Cluster<R> {
                 token,
                 sequence,
                 view,
-                log_view,
+                log,
                 checkpoint_op,
             } => {
                 state.damaged_pair = None;
                 process.is_superblock_durable = true;
-                process.store.recorded(log_view);
-                let result = state.progress.persisted(sequence, view, log_view);
+                process.store.recorded(log);
+                let result = state.progress.persisted(sequence, view, log.view);
                 let old = files::old_checkpoints(&state.disk, checkpoint_op);
                 self.check(node, result);
                 if !old.is_empty() {

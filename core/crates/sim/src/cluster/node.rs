@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event as Input, Proposal};
 use headrace_vsr::frame::{Operation, PrepareFrame, Release};
+use headrace_vsr::journal::RecordedLog;
 use headrace_vsr::neighbours::Pings;
 use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::Rules;
@@ -192,7 +193,7 @@ pub(super) enum Done {
         token: u64,
         sequence: u64,
         view: u32,
-        log_view: u32,
+        log: RecordedLog,
         checkpoint_op: u64,
     },
     Checkpoint {

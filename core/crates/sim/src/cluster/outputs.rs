@@ -3,6 +3,7 @@
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event as Input, Output, Status, StorageError, StoragePart};
 use headrace_vsr::frame::PIPELINE_MAX;
+use headrace_vsr::journal::RecordedLog;
 use headrace_vsr::rules::Rules;
 
 use super::describe::{describe, detail, name};
@@ -222,7 +223,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     token,
                     sequence: image.sequence,
                     view: image.view,
-                    log_view: image.log_view,
+                    log: RecordedLog::of(&image),
                     checkpoint_op: image.checkpoint.op,
                 };
                 (

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use headrace_buffer::Slice;
 use headrace_vsr::frame::{Intake, PrepareFrame};
 use headrace_vsr::journal::{
-    BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, RecordHeader, Scan, Scanner,
+    BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, RecordHeader, RecordedLog, Scan, Scanner,
     durable_through, encode_seal, erase,
 };
 use headrace_vsr::superblock::Superblock;
@@ -26,6 +26,8 @@ pub(super) struct Place {
     file: u64,
     offset: usize,
     bytes: usize,
+    /// View of the prepare.
+    view: u32,
     /// Operation up to which the head of the record declares earlier records durable.
     synced: u64,
 }
@@ -56,8 +58,8 @@ pub(super) struct Store {
     durable: BTreeMap<u64, Place>,
     /// Highest operation up to which all records are durable.
     synced_through: u64,
-    /// Log view of the newest durable superblock.
-    log_view: u32,
+    /// Log of the newest durable superblock.
+    log: RecordedLog,
     /// True if more is durable than the newest record declares.
     unsealed: bool,
 }
@@ -86,7 +88,7 @@ fn step_of(step: EraseStep) -> Step {
 impl Store {
     /// Allocate positions for the records. Returns the disk steps and the position of each operation.
     pub(super) fn append(&mut self, frames: &[PrepareFrame]) -> (Vec<Step>, Vec<(u64, Place)>) {
-        let mut group = GroupCommit::new(self.synced_through, self.log_view);
+        let mut group = GroupCommit::new(self.synced_through, self.log.view);
         let offsets: Vec<usize> = frames.iter().map(|frame| group.push(frame)).collect();
         let bytes = group.finish();
         let mut steps = self.make_room(bytes.len());
@@ -97,6 +99,7 @@ impl Store {
                 file: file.number,
                 offset: self.position + offset,
                 bytes: HEAD_BYTES + frame.size_bytes(),
+                view: frame.header.view,
                 synced: self.synced_through,
             };
             file.places.push((frame.header.op(), place));
@@ -140,8 +143,8 @@ impl Store {
     }
 
     /// Record that a superblock became durable.
-    pub(super) fn recorded(&mut self, log_view: u32) {
-        self.log_view = log_view;
+    pub(super) fn recorded(&mut self, log: RecordedLog) {
+        self.synced_through = self.log.succeed(log, self.synced_through);
     }
 
     /// Record that appended records became durable.
@@ -152,16 +155,20 @@ impl Store {
             if self.index.get(op).is_some_and(|newest| newest >= place) {
                 let durable = self.durable.entry(*op).or_insert(*place);
                 *durable = (*durable).max(*place);
-                self.synced_through = durable_through(self.synced_through, *op, |op| {
-                    self.durable.contains_key(&op)
-                });
+                let log = self.log;
+                if !log.has_cut(*op, place.view) {
+                    self.synced_through = durable_through(self.synced_through, *op, |op| {
+                        let record = self.durable.get(&op);
+                        record.is_some_and(|record| !log.has_cut(op, record.view))
+                    });
+                }
             }
         }
     }
 
     /// Remove all records of `from_op` and above, and seal what remains.
     pub(super) fn truncate(&mut self, from_op: u64) -> Vec<Step> {
-        let cut = Cut::new(from_op, self.synced_through, self.log_view);
+        let cut = Cut::new(from_op, self.synced_through, self.log.view);
         let mut spans = Vec::new();
         for file in &mut self.files {
             let file_bytes = file.bytes as u64;
@@ -291,7 +298,7 @@ impl Store {
         steps.extend(self.files.last().map(|file| Step::Write {
             file: name_of(file.number),
             offset: self.position,
-            bytes: encode_seal(self.synced_through, self.log_view),
+            bytes: encode_seal(self.synced_through, self.log.view),
         }));
         self.position += BLOCK_BYTES;
         steps
@@ -350,7 +357,7 @@ impl Store {
             files,
             position: whole(scan.position),
             synced_through: scan.synced,
-            log_view: scan.log_view,
+            log: scan.log,
             unsealed: true,
             ..Self::default()
         };
@@ -363,6 +370,7 @@ impl Store {
                 file: place.file,
                 offset,
                 bytes: HEAD_BYTES + place.frame_bytes as usize,
+                view: place.view,
                 synced: head.map_or(0, |head| head.synced),
             };
             store.index.insert(place.op, at);

@@ -1,6 +1,6 @@
 //! Evidence of how far the log was durable.
 
-use super::RecordHeader;
+use super::{RecordHeader, RecordedLog};
 use crate::frame::PrepareHeader;
 use crate::superblock::Superblock;
 
@@ -78,5 +78,5 @@ pub(super) fn is_stray(superblock: &Superblock, header: &PrepareHeader) -> bool 
     });
     replaced
         || header.view > superblock.log_view
-        || header.op() > superblock.view_start_op && header.view < superblock.log_view
+        || RecordedLog::of(superblock).has_cut(header.op(), header.view)
 }

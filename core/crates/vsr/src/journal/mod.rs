@@ -29,6 +29,7 @@
 mod erase;
 mod evidence;
 mod head;
+mod recorded;
 mod scan;
 mod write;
 
@@ -37,6 +38,7 @@ mod tests;
 
 pub use erase::{Cut, EraseStep, Span, erase};
 pub use head::{HEAD_BYTES, RecordHeader};
+pub use recorded::RecordedLog;
 pub use scan::{Place, Scan, Scanner};
 pub use write::{GroupCommit, encode_seal};
 

@@ -4,7 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::evidence::{Evidence, is_stray};
-use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, Span, durable_through};
+use super::{
+    BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, RecordedLog, Span, durable_through,
+};
 use crate::api::RecoveredEntry;
 use crate::frame::{HEADER_BYTES, Intake, PrepareHeader};
 use crate::superblock::Superblock;
@@ -16,6 +18,8 @@ pub struct Place {
     pub op: u64,
     /// Checksum of the prepare; 0 if the record is damaged.
     pub checksum: u128,
+    /// View of the prepare; 0 if the record is damaged.
+    pub view: u32,
     /// Number of the file, as passed to the scan.
     pub file: u64,
     /// Offset of the record's head in the file.
@@ -44,8 +48,8 @@ pub struct Scan {
     pub synced: u64,
     /// Highest operation up to which the written records were durable here, by the evidence of heads.
     pub witnessed: u64,
-    /// Log view of the superblock; the value for new heads until a newer superblock is durable.
-    pub log_view: u32,
+    /// Log of the superblock, to which new heads refer until a newer superblock is durable.
+    pub log: RecordedLog,
 }
 
 impl Scan {
@@ -176,6 +180,7 @@ impl<'a> Scanner<'a> {
             place: Place {
                 op: head.op,
                 checksum: header.map_or(0, |header| header.checksum),
+                view: header.map_or(0, |header| header.view),
                 file,
                 offset: offset as u64,
                 frame_bytes: head.len,
@@ -232,7 +237,7 @@ impl<'a> Scanner<'a> {
                 newest.get(&op).is_some_and(|record| self.is_live(record))
             }),
             witnessed: self.evidence.witnessed(),
-            log_view: self.superblock.log_view,
+            log: RecordedLog::of(self.superblock),
             entries,
         }
     }

@@ -7,7 +7,7 @@ use std::{
 use headrace_buffer::Slice;
 use headrace_vsr::{
     frame::{Frame, FrameFlags, Intake, Operation, Origin, Release, area::Prepare},
-    journal::{BLOCK_BYTES, HEAD_BYTES, Scan},
+    journal::{BLOCK_BYTES, HEAD_BYTES, RecordedLog, Scan},
 };
 
 use super::*;
@@ -68,7 +68,13 @@ fn full_journal(directory: &DataDirectory, disk: &Arc<Disk>) -> Journal {
     manifest::write(directory, &[(1, FILE_BYTES)]).unwrap();
     let file = open_file(directory, 1, FILE_BYTES, Vec::new(), OpenMode::Write).unwrap();
     let position = FILE_BYTES - 3 * BLOCK_BYTES as u64;
-    let mut journal = Journal::new(context(directory, disk), vec![file], position, 0, 0);
+    let mut journal = Journal::new(
+        context(directory, disk),
+        vec![file],
+        position,
+        0,
+        RecordedLog::default(),
+    );
     for op in 1..=3 {
         let written = journal.append(&[&prepare(op)]).unwrap();
         assert_eq!(written, Some(BLOCK_BYTES as u64));
@@ -98,7 +104,13 @@ fn broken(directory: &DataDirectory, superblock: &Superblock) -> Writer {
     };
     let disk = Arc::new(Disk::default());
     Writer {
-        journal: Journal::new(context(directory, &disk), vec![file], 0, 0, 0),
+        journal: Journal::new(
+            context(directory, &disk),
+            vec![file],
+            0,
+            0,
+            RecordedLog::default(),
+        ),
         superblock: SuperblockFile::create(directory, superblock).unwrap(),
         shared: Arc::new(Shared::new(initial_status(&config).unwrap())),
         disk,
@@ -208,6 +220,38 @@ fn a_cut_is_sealed_in_a_full_file_without_space_for_another() {
     assert_eq!((ops, scan.witnessed), (vec![1, 2], 2));
 }
 
+/// CTL-1. The power fails while the records that a view has cut are erased. The journal has been idle between the record
+/// of the view and the cut.
+#[test]
+fn a_seal_before_a_cut_does_not_vouch_for_what_is_cut() {
+    let kept = tempfile::tempdir().unwrap();
+    let directory = &DataDirectory::on_disk(kept.path());
+    let mut journal = full_journal(directory, &Arc::default());
+    let mut superblock = Superblock::new(7, 1, 1, 0, vec![1, 2, 3], 0);
+    (superblock.view, superblock.log_view) = (1, 1);
+    (superblock.view_start_op, superblock.view_head_op) = (1, 1);
+    journal.record_log(RecordedLog::of(&superblock));
+    journal.seal();
+    let path = directory.join(&name_of(1));
+    let mut bytes = fs::read(&path).unwrap();
+    let end = bytes.len();
+    for block in 1..=2 {
+        let start = end - block * BLOCK_BYTES;
+        bytes[start + HEAD_BYTES..start + BLOCK_BYTES].fill(0);
+    }
+    fs::write(&path, bytes).unwrap();
+    let scanned = scan(directory, &superblock, INTAKE, OpenMode::Read);
+    let scan = scanned.unwrap().scan;
+    let ops: Vec<u64> = scan.entries.iter().map(|entry| entry.op).collect();
+    assert_eq!((ops, scan.witnessed), (vec![1], 1));
+    // Neither a repair of what is kept, nor a sync, makes them count before the cut.
+    journal.append(&[&prepare(1)]).unwrap();
+    journal.append(&[&prepare(3)]).unwrap();
+    journal.seal();
+    let scanned = crate::storage::scan(directory, &superblock, INTAKE, OpenMode::Read);
+    assert_eq!(scanned.unwrap().scan.witnessed, 1);
+}
+
 /// Without syncs a power failure loses any of the newest records, which must not be taken for damage: nothing may state
 /// that they are durable before they are.
 #[test]
@@ -223,7 +267,7 @@ fn what_is_not_synced_may_be_lost() {
             syncs_appends: false,
             ..context(directory, &Arc::default())
         };
-        let mut journal = Journal::new(context, vec![file], 0, 0, 0);
+        let mut journal = Journal::new(context, vec![file], 0, 0, RecordedLog::default());
         journal.append(&[&prepare(1)]).unwrap();
         if synced {
             journal.sync_written().unwrap();
