@@ -54,7 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = _long(items)
     selected = [item for item in items if _is_selected(config, item, is_long=item in long)]
     if len(selected) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+        kept = set(selected)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = _ordered(selected, long, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 

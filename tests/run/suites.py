@@ -94,7 +94,7 @@ def stages(choice: Choice) -> list[list[list[Suite]]]:
     """
     crates = [] if choice.tier == "long" else [_crates(choice)]
     all_stages = [
-        [crates, [_simulator(choice), _state_machine(choice)]],
+        [crates, [_collection(choice), _simulator(choice), _state_machine(choice)]],
         [[_python(choice, "python", "not alone"), _python(choice, "python-alone", "alone")]],
         [[*_spark(choice)]],
         [[_fallback(choice, "fallback", "not alone"), _fallback(choice, "fallback-alone", "alone")]],
@@ -115,6 +115,13 @@ def _crates(choice: Choice) -> Suite:
         ((*command, "--no-fail-fast"),),
         environment={"PROPTEST_RNG_SEED": choice.seed},
     )
+
+
+def _collection(choice: Choice) -> Suite:
+    # Each worker of a later suite imports all tests. The first import compiles them, 14 s of processor time, which all
+    # workers that begin at the same time would spend.
+    shows = "imports of all tests, which compile them for the suites that follow"
+    return Suite("collection", shows, (_pytest(choice, "--collect-only", "-qq"),))
 
 
 def _simulator(choice: Choice) -> Suite:

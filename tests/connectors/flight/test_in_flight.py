@@ -65,6 +65,7 @@ def first_ones(found: Iterable[tuple[int, *tuple[Any, ...]]]) -> list[int]:
     return list(dict.fromkeys(row for row, *_ in found))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(("kind", "point"), [*(("cdc", point) for point in POINTS), ("cursor", "third-save")])
 def test_nothing_is_lost_with_batches_in_flight(
     client: headrace.Client,
@@ -88,6 +89,7 @@ def test_nothing_is_lost_with_batches_in_flight(
     assert first_ones(found) == list(range(1, number + 6))
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("kind", "point"),
     [*(("cdc", point) for point in ("before-committing", *IN_TRANSACTIONS)), ("cursor", "after-transaction-3")],

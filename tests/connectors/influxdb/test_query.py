@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -24,23 +25,30 @@ KINDS = {
     "1.8 with InfluxQL": ("1.8", "influxql"),
     "1.8 with Flux": ("1.8", "flux"),
 }
+_QUICK_KIND = "1.8 with Flux"
+EACH_KIND = [kind if kind == _QUICK_KIND else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
+
+
+Servers = Callable[[str], InfluxDb]
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, InfluxDb]]:
-    """A server of each version."""
-    with (
-        influxdb(tmp_path_factory.mktemp("influxdb"), "1.6") as older,
-        influxdb(tmp_path_factory.mktemp("influxdb"), "1.8") as newer,
-    ):
-        yield {"1.6": older, "1.8": newer}
+def server_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """The server of a version, which is started for its first test."""
+    with ExitStack() as stack:
+
+        @cache
+        def server_of(version: str) -> InfluxDb:
+            return stack.enter_context(influxdb(tmp_path_factory.mktemp("influxdb"), version))
+
+        yield server_of
 
 
-@pytest.fixture(params=KINDS)
-def database(servers: dict[str, InfluxDb], request: pytest.FixtureRequest) -> Database:
+@pytest.fixture(params=EACH_KIND)
+def database(server_of: Servers, request: pytest.FixtureRequest) -> Database:
     """An empty database."""
     version, language = KINDS[request.param]
-    return Database(servers[version], language)
+    return Database(server_of(version), language)
 
 
 @pytest.fixture
@@ -74,11 +82,11 @@ async def read(source: InfluxQuery) -> list[dict[str, Any]]:
     return [payload for batch in (await batches(source))[0] for payload in batch]
 
 
-@pytest.mark.parametrize("kind", ["1.6 with InfluxQL", "1.8 with Flux"])
+@pytest.mark.parametrize("kind", [pytest.param("1.6 with InfluxQL", marks=pytest.mark.long), _QUICK_KIND])
 @pytest.mark.parametrize("rule", rules_of("sources"), ids=str)
-def test_the_source_keeps_the_rules(servers: dict[str, InfluxDb], kind: str, rule: Rule[Any]) -> None:
+def test_the_source_keeps_the_rules(server_of: Servers, kind: str, rule: Rule[Any]) -> None:
     version, language = KINDS[kind]
-    verify(rule, partial(InfluxQueryCase, servers[version], language))
+    verify(rule, partial(InfluxQueryCase, server_of(version), language))
 
 
 async def test_a_point_has_its_tags_and_fields_with_their_types(source_of, database):
