@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -40,7 +40,13 @@ _FALLBACK: Final = (
     "tests/apis/http/test_messages.py",
     "tests/encryption/test_tls.py",
     "tests/encryption/test_quic.py",
-    "tests/faults",
+    "tests/faults/test_damage.py",
+    "tests/faults/test_full_disk.py",
+    "tests/faults/test_kill.py",
+    "tests/faults/test_memory.py",
+    "tests/faults/test_open_files.py",
+    "tests/faults/test_stop.py",
+    "tests/faults/test_write_errors.py",
     "tests/nodes/test_data.py",
     *(
         str(path.relative_to(ROOT))
@@ -52,6 +58,19 @@ _FALLBACK: Final = (
     "tests/compatibility/catalog/test_partitions_and_segments.py",
     "tests/compatibility/groups/test_consumer_offsets.py",
     "tests/compatibility/groups/test_members.py",
+)
+
+# Faults whose outcome depends on what is read at a start, which the drivers share. They run with the long tests.
+_FALLBACK_LONG: Final = (
+    "tests/faults/cluster",
+    "tests/faults/files",
+    "tests/faults/power",
+    "tests/faults/sdk",
+    "tests/faults/test_directories.py",
+    "tests/faults/test_foreign_files.py",
+    "tests/faults/test_fsck.py",
+    "tests/faults/test_other_metadata.py",
+    "tests/faults/test_removals.py",
 )
 
 
@@ -97,7 +116,13 @@ def stages(choice: Choice) -> list[list[list[Suite]]]:
         [crates, [_collection(choice), _simulator(choice), _state_machine(choice)]],
         [[_python(choice, "python", "not alone"), _python(choice, "python-alone", "alone")]],
         [[*_spark(choice)]],
-        [[_fallback(choice, "fallback", "not alone"), _fallback(choice, "fallback-alone", "alone")]],
+        [
+            [
+                _fallback(choice, "fallback", "not alone"),
+                *_fallback_files(choice),
+                _fallback(choice, "fallback-alone", "alone"),
+            ]
+        ],
     ]
     chosen = [
         [[suite for suite in chain if not choice.only or suite.name in choice.only] for chain in stage]
@@ -149,7 +174,8 @@ def _pytest(choice: Choice, *arguments: str) -> tuple[str, ...]:
     command = [str(Path(sys.executable).with_name("pytest")), f"--hypothesis-seed={choice.seed}", "--tier", choice.tier]
     if choice.part:
         command += ["--part", choice.part, "--part-seed", choice.seed]
-    return (*command, "--ignore", "tests/containers", *arguments)
+    # Containers and the rules of the source have commands of their own: `make cluster-test` and `make check`.
+    return (*command, "--ignore", "tests/containers", "--ignore", "tests/architecture", *arguments)
 
 
 def _parallel(workers: int) -> tuple[str, ...]:
@@ -194,6 +220,17 @@ def _fallback(choice: Choice, name: str, marked: str) -> Suite:
     files = _FALLBACK
     if marked == "alone":
         files = tuple(file for file in _files_with_alone() if file.startswith(_FALLBACK))
-    command = _pytest(choice, *workers, "-m", marked, "--ignore", "tests/faults/metadata", *files)
     shows = "tests whose result may differ on the driver for hosts without io_uring"
+    return _on_fallback(name, shows, _pytest(choice, *workers, "-m", marked, *files))
+
+
+def _fallback_files(choice: Choice) -> list[Suite]:
+    if choice.tier == "quick":
+        return []
+    shows = "damaged and foreign files on that driver, of both tiers"
+    command = _pytest(replace(choice, tier="all"), *_parallel(WORKERS), *_FALLBACK_LONG)
+    return [_on_fallback("fallback-files", shows, command)]
+
+
+def _on_fallback(name: str, shows: str, command: tuple[str, ...]) -> Suite:
     return Suite(name, shows, (command,), environment={"HEADRACE_RUNTIME_DRIVER": "poll"}, is_pytest=True)
