@@ -83,6 +83,7 @@ def test_the_source_keeps_the_rules(server: OpenSearch, rule: Rule[Any]) -> None
     verify(rule, partial(OpenSearchCase, server))
 
 
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("rule", rules_of("sinks"), ids=str)
 def test_the_sink_keeps_the_rules(server: OpenSearch, rule: Rule[Any]) -> None:
     verify(rule, partial(OpenSearchSinkCase, server))
@@ -188,6 +189,7 @@ def test_settings_that_contradict_each_other_are_refused(settings, message):
         OpenSearchSinkSettings.model_validate({"url": "http://x:9200", "index": "a", **settings})
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("point", ["sink-before-flushing", "sink-before-storing", "sink-after-storing"])
 def test_documents_are_there_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, server: OpenSearch, index: str, stream: str, point: str
@@ -234,7 +236,8 @@ async def read(source: OpenSearchSource) -> tuple[list[str], bytes | None]:
     return found, state
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
+@pytest.mark.long(but=1)
+@pytest.mark.parametrize("batch_size", [3, 1, 2, 100])
 async def test_documents_with_the_same_value_are_each_read_once(source_of, server, index, batch_size):
     put(server, index, [1, 1, 1, 2, 3, 3, 4])
     source = await source_of(index, batch_size=batch_size)

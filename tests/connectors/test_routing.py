@@ -268,6 +268,7 @@ def test_a_destination_beyond_the_cap_follows_the_policy(
     assert "c" not in [topic.name for topic in client.topics(stream)]
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_destinations_are_bounded(
     client: headrace.Client, connectors: Connectors, events: psycopg.Connection, database_url: str, stream: str
 ) -> None:

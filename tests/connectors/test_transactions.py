@@ -43,13 +43,14 @@ def killed_at(connectors: Connectors, point: str) -> None:
     assert connectors.wait() == -9, connectors.tail()
 
 
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     ("source", "point"),
     [
-        *(("cdc", point) for point in IN_DELIVERY),
-        *(("cursor", point) for point in IN_LATER_BATCHES),
         ("delete", "after-transaction-1"),
         ("mark", "after-transaction-2"),
+        *(("cdc", point) for point in reversed(IN_DELIVERY)),
+        *(("cursor", point) for point in IN_LATER_BATCHES),
     ],
 )
 def test_every_row_is_stored_once_whatever_is_killed(
@@ -97,7 +98,8 @@ def routed(url: str, stream: str) -> str:
     )
 
 
-@pytest.mark.parametrize("point", [f"{when}-transaction-{n}" for when in ("before", "after") for n in (1, 2, 3, 4)])
+@pytest.mark.long(but=1)
+@pytest.mark.parametrize("point", [f"{when}-transaction-{n}" for when in ("after", "before") for n in (1, 2, 3, 4)])
 def test_a_batch_for_two_streams_is_stored_once_in_each(
     client: headrace.Client,
     connectors: Connectors,

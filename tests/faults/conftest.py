@@ -146,7 +146,7 @@ def recorded_ends(server: ServerProcess) -> set[int]:
     return {(json.loads(manifest.read_bytes())["synced"] or [0, 0])[1] for manifest in manifests}
 
 
-@pytest.fixture(scope="session", params=["stopped", "killed"])
+@pytest.fixture(scope="session", params=[pytest.param("stopped", marks=pytest.mark.long), "killed"])
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool]:
     """Return the directory as left by a server that was stopped or killed."""
     was_killed = request.param == "killed"

@@ -29,6 +29,7 @@ def stopped_quickly(server: ServerProcess, number: signal.Signals = signal.SIGTE
     assert "still unanswered" not in server.log_tail()
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_all_clients_are_notified(server: ServerProcess, number: signal.Signals) -> None:
     """Every connection, authenticated or not, idle or in the middle of a frame, receives status 8 and is closed."""
@@ -47,6 +48,7 @@ def test_all_clients_are_notified(server: ServerProcess, number: signal.Signals)
         assert connection.ok(Code.GET_STREAMS) == b""
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_sends_in_flight_are_answered_and_kept(server: ServerProcess, number: signal.Signals) -> None:
     """Under load from many connections, acknowledged messages exist once after the next start."""
