@@ -47,8 +47,8 @@ def restore(server: ServerProcess, other: Path, older: Path) -> None:
     shutil.copytree(older, server.data / "metadata")
 
 
-@pytest.mark.long(but=4)
-@pytest.mark.parametrize("harm", [lose, empty, exchange, restore])
+@pytest.mark.long(but=2)
+@pytest.mark.parametrize("harm", [exchange, lose, empty, restore])
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_messages_are_not_given_to_another_catalog(
     tmp_path: Path, harm: Callable[[ServerProcess, Path, Path], None], is_killed: bool
