@@ -34,7 +34,7 @@ async def create_personal_access_token(call: Call[Nothing, CreateTokenBody]) -> 
     """Create an access token of the caller. Only this answer contains its text."""
     if len(call.body.name.encode()) not in ACCESS_TOKEN_NAME_BYTES:
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)
-    encoded = core.encode_create_personal_access_token(name=call.body.name, expiry_micros=call.body.expiry)
+    encoded = core.encode_create_personal_access_token(name=call.body.name, expiry_micros=call.body.expiry or 0)
     return RawToken(core.decode_raw_access_token(await call.ask(encoded)))
 
 

@@ -143,7 +143,7 @@ class CreateTokenBody(Body):
     """A new access token."""
 
     name: Annotated[str, length(3, 30)]
-    expiry: Annotated[U64, Meta(description="Microseconds from now; 0 and 2^64-1 mean never.")] = 0
+    expiry: Annotated[U64 | None, Meta(description="Microseconds from now; null, 0 and 2^64-1 mean never.")] = 0
 
 
 class RawToken(msgspec.Struct):
