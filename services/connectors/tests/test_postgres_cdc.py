@@ -316,6 +316,26 @@ async def test_rows_and_changes_have_the_same_columns(table, source, way):
     assert rows == [{"id": 1, "n": 1, **more}, {"id": 3, "n": 3, **({"twice": 6} if more else {})}]
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_values_of_domains_have_one_form(table, source, way):
+    """CON-15, regression: rows of a snapshot had numbers, days and objects if no other column had the type below."""
+    domains = {"flag": "boolean", "day": "date", "cents": "bigint", "body": "jsonb", "raw": "bytea"}
+    for name, kind in domains.items():
+        table.execute(f"CREATE DOMAIN {name}_domain AS {kind}")
+    columns = ", ".join(f"{name} {name}_domain" for name in domains)
+    table.execute(f"CREATE TABLE c (id int PRIMARY KEY, {columns})")
+    values = """true, 'infinity', 7, '{"d": 0.12345678901234567890}', '\\x00ff'"""
+    table.execute(f"INSERT INTO c VALUES (1, {values})")
+    one = await source(**way, tables=["public.c", "public.b"], snapshot="initial")
+    batches = [await polled(one)]
+    await one.commit()
+    table.execute(f"INSERT INTO c VALUES (1 + 1, {values})")
+    table.execute("INSERT INTO b VALUES (99)")
+    rows = [record.payload["row"] for record in batches[0].records] + await snapshot_and_changes(one)
+    text = {"flag": "t", "day": "infinity", "cents": "7", "body": '{"d": 0.12345678901234567890}', "raw": "\\x00ff"}
+    assert rows == [{"id": 1, **text}, {"id": 2, **text}]
+
+
 async def test_rows_that_a_policy_hides_are_an_error(table, source, database_url):
     """A snapshot without them would look complete."""
     table.execute("INSERT INTO a (id) VALUES (1), (2)")

@@ -27,7 +27,7 @@ from headrace_connectors.contract import (
 from headrace_connectors.postgresql.address import DatabaseUrl
 from headrace_connectors.postgresql.connection import Database, failures
 from headrace_connectors.postgresql.tables import TableName, table_name
-from headrace_connectors.sources.postgres.values import is_last_of_all, of_oid
+from headrace_connectors.sources.postgres.values import is_last_of_all, of_oid, text_rows
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
@@ -262,13 +262,7 @@ class PostgresPolling(Source):
                 columns, result = cursor.description, cursor.pgresult
                 if columns is None or result is None:
                     raise AssertionError("a query has rows")
-                # Not through the driver, which would make values of Python: the text of the server is the value.
-                names = list(enumerate(one.name for one in columns))
-                rows = [
-                    {name: None if (text := result.get_value(row, at)) is None else text.decode() for at, name in names}
-                    for row in range(result.ntuples)
-                ]
-        found = _Rows(await self._types(columns, result), rows)
+        found = _Rows(await self._types(columns, result), text_rows(columns, result))
         self._check_last(found)
         return found
 

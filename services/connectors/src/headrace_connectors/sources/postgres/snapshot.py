@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
-from psycopg.adapt import Loader
-from psycopg.pq import Format
 
 from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.postgresql.connection import Connection, Database, failures
 from headrace_connectors.postgresql.tables import TableName
 from headrace_connectors.sources.postgres.progress import Visible
-from headrace_connectors.sources.postgres.values import of_oid
+from headrace_connectors.sources.postgres.values import of_oid, text_rows
 
 # Before version 18 no publication has generated columns; before version 15 each has all other columns and all rows.
 _COLUMNS = """SELECT attname AS name, atttypid::bigint AS oid, relkind = 'p' AS is_partitioned,
@@ -42,15 +40,6 @@ class Rows(NamedTuple):
             {name: None if text is None else of_oid(text, types[name]) for name, text in row.items()}
             for row in self.rows
         ]
-
-
-class _Text(Loader):
-    """Leaves a value as the server has written it."""
-
-    format = Format.TEXT
-
-    def load(self, data: Any) -> str:
-        return bytes(data).decode()
 
 
 class Snapshot:
@@ -118,12 +107,19 @@ class Snapshot:
         for table in self._tables:
             with failures(f"reading {table}"):
                 statement, types = await self._select(connection, TableName.parse(table))
-                async with connection.cursor(name="headrace_snapshot") as cursor:
-                    for oid in set(types.values()):
-                        cursor.adapters.register_loader(oid, _Text)
-                    await cursor.execute(statement)
-                    while rows := await cursor.fetchmany(self._batch_size):
-                        yield Rows(table, types, rows)
+                declaration = sql.SQL("DECLARE headrace_snapshot NO SCROLL CURSOR FOR ") + statement
+                await connection.execute(declaration)
+                while rows := await self._fetch(connection):
+                    yield Rows(table, types, rows)
+                await connection.execute("CLOSE headrace_snapshot")
+
+    async def _fetch(self, connection: Connection) -> list[dict[str, str | None]]:
+        statement = sql.SQL("FETCH {} FROM headrace_snapshot").format(sql.Literal(self._batch_size))
+        cursor = await connection.execute(statement, prepare=False)
+        columns, result = cursor.description, cursor.pgresult
+        if columns is None or result is None:
+            raise AssertionError("a FETCH has rows")
+        return text_rows(columns, result)
 
     async def _select(self, connection: Connection, table: TableName) -> tuple[sql.Composed, dict[str, int]]:
         """Return the query for the rows of a table whose changes are sent, and the types of its columns."""

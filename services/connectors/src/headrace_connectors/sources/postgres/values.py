@@ -6,16 +6,30 @@ and changes that are streamed or asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+from psycopg import Column
+from psycopg.pq.abc import PGresult
 
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.json_values import json_value
 
 # Object identifiers of date, timestamp, timestamptz, interval, float4, float8 and numeric.
 _WITH_INFINITY: Final = frozenset((1082, 1114, 1184, 1186, 700, 701, 1700))
+
+
+def text_rows(columns: Sequence[Column], result: PGresult) -> list[dict[str, str | None]]:
+    """Return the rows of a result as the server has written them.
+
+    The driver would make values of Python, by the type below a domain, and refuse what Python has no value for.
+    """
+    names = list(enumerate(one.name for one in columns))
+    return [
+        {name: None if (text := result.get_value(row, at)) is None else text.decode() for at, name in names}
+        for row in range(result.ntuples)
+    ]
 
 
 def is_last_of_all(text: str | None, oid: int) -> bool:
