@@ -19,6 +19,7 @@ from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, R
 from headrace_connectors.postgresql.connection import Connection
 from headrace_connectors.postgresql.tables import Name, TableName
 from headrace_connectors.sinks.postgres.copies import Copy, copy_of
+from headrace_connectors.sinks.postgres.keys import has_many_texts, one_text_of_each
 from headrace_connectors.sinks.postgres.moves import Key, Moves, Row, Spot
 from headrace_connectors.sinks.postgres.values import bound
 from headrace_connectors.sinks.postgres.writers import upsert
@@ -110,6 +111,7 @@ class ChangeWriter:
                 changes.append((change, message))
         if any(change.target.has_foreign_keys for change, _ in changes):
             await _replicate(connection)
+        changes = await self._identified(connection, changes)
         occupied = await self._occupied(connection, [change for change, _ in changes])
         self._drafts = {}
         found: list[Statement] = []
@@ -149,6 +151,26 @@ class ChangeWriter:
             target = await self._target(connection, table)
             looked_at.add(table)
         return target.change(operation, row, old)
+
+    async def _identified(
+        self, connection: Connection, changes: list[tuple[Change, Received]]
+    ) -> list[tuple[Change, Received]]:
+        """Return the changes with one text for each key: a row whose key gets another text of its value stays there."""
+        waiting = [spot for moves in self._moves.values() for spot in moves.waiting]
+        moving = {table for table, _ in waiting} | {one.target.name for one, _ in changes if one.old_key != one.key}
+        targets = {one.target.name: one.target for one, _ in changes if one.target.has_many_texts}
+        for name in moving & targets.keys():
+            own = [one for one, _ in changes if one.target.name == name and one.operation != "truncate"]
+            keys = [key for table, key in waiting if table == name]
+            keys += [one.old_key for one in own] + [one.key for one in own]
+            texts = await targets[name].one_text_of_each(connection, keys)
+            changes = [
+                (one._replace(old_key=texts[one.old_key], key=texts[one.key]), message)
+                if one.target.name == name and one.operation != "truncate"
+                else (one, message)
+                for one, message in changes
+            ]
+        return changes
 
     async def _occupied(self, connection: Connection, changes: Sequence[Change]) -> dict[Spot, bool]:
         """Return whether the keys are taken that rows move to."""
@@ -212,12 +234,14 @@ class _Target:
 
     def __init__(self, table: TableName, copy: Copy, *, ignores_unknown: bool) -> None:
         self._table = table
-        self._name = f"{table.schema}.{table.name}"
+        self.name = f"{table.schema}.{table.name}"
         self._types = copy.types
         self._kinds = copy.kinds
         self._keys = copy.keys
         self._copy = copy
         self.has_foreign_keys = copy.has_foreign_keys
+        self.has_many_texts = any(has_many_texts(copy.kinds[name], copy.collations[name]) for name in copy.keys)
+        """True if keys may be equal and have several texts."""
         self._whole = copy.types.keys() - copy.generated
         self._ignores_unknown = ignores_unknown
         self._upserts: dict[tuple[str, ...], sql.Composed] = {}
@@ -228,7 +252,14 @@ class _Target:
 
     def spot(self, key: Key) -> Spot:
         """Return a key of this table."""
-        return self._name, key
+        return self.name, key
+
+    async def one_text_of_each(self, connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Key]:
+        """Return for each key the first one that is equal to it."""
+        types, collations = self._copy.types, self._copy.collations
+        return await one_text_of_each(
+            connection, [types[name] for name in self._keys], [collations[name] for name in self._keys], keys
+        )
 
     async def taken(self, connection: Connection, keys: Sequence[Key]) -> set[Key]:
         """Return those keys that rows have."""
@@ -273,8 +304,8 @@ class _Target:
         """
         spot = self.spot(change.key)
         if change.operation == "truncate":
-            moves.truncate(self._name)
-            occupied |= {key: False for key in occupied if key[0] == self._name}
+            moves.truncate(self.name)
+            occupied |= {key: False for key in occupied if key[0] == self.name}
             # Readers of the table keep what they see, and foreign keys are kept.
             yield self._statement("DELETE FROM {table}", ())
         elif change.operation == "delete":
@@ -366,7 +397,11 @@ class _Target:
         settable = [name for name in values if name not in self._copy.generated]
         if self._copy.always.intersection(settable):
             return self._rewritten(key, values, settable)
-        changed = [name for name in settable if name not in self._keys or values[name] != key[self._keys.index(name)]]
+        changed = [
+            name
+            for name in settable
+            if self.has_many_texts or name not in self._keys or values[name] != key[self._keys.index(name)]
+        ]
         # A row of a key alone is as it was.
         names = changed or [self._keys[0]]
         assignments = sql.SQL(", ").join(sql.SQL("{} = %s").format(Name(name)) for name in names)
@@ -406,14 +441,17 @@ class _Target:
         # A column may have been dropped while the row waited.
         values = {name: value for name, value in values.items() if name in self._types}
         columns = tuple(name for name in values if name not in self._copy.generated)
-        if not self._copy.has_immediate_key or self._copy.always.intersection(columns) - set(self._keys):
+        kept = () if self.has_many_texts else self._keys
+        if not self._copy.has_immediate_key or self._copy.always.intersection(columns).difference(kept):
             key = tuple(values[name] for name in self._keys)
             yield self._updated(key, values)
             yield self._inserted_if_missing(key, values)
             return
         text = self._upserts.get(columns)
         if text is None:
-            text = self._upserts[columns] = upsert(self._table, columns, self._keys, overrides=True)
+            text = self._upserts[columns] = upsert(
+                self._table, columns, self._keys, overrides=True, replaces_keys=self.has_many_texts
+            )
         yield Statement(text, tuple(values[name] for name in columns))
 
     def _statement(self, text: str, parameters: Key) -> Statement:
@@ -430,17 +468,17 @@ class _Target:
         missing = [name for name in self._keys if row.get(name) is None]
         if missing:
             raise InvalidRecord(
-                f"{field} has no value for the key {', '.join(missing)} of {self._name}: set key_columns, or REPLICA "
+                f"{field} has no value for the key {', '.join(missing)} of {self.name}: set key_columns, or REPLICA "
                 "IDENTITY of the table at the source"
             )
         return tuple(row[name] for name in self._keys)
 
     def _row(self, row: Any) -> Row:
         if not isinstance(row, dict):
-            raise InvalidRecord(f"a change of {self._name} has no row")
+            raise InvalidRecord(f"a change of {self.name} has no row")
         unknown = [name for name in row if name not in self._types]
         if unknown and not self._ignores_unknown:
-            raise InvalidRecord(f"{', '.join(unknown)}: no columns of {self._name}; add them, or set ignore_unknown")
+            raise InvalidRecord(f"{', '.join(unknown)}: no columns of {self.name}; add them, or set ignore_unknown")
         return {name: self._text(name, value) for name, value in row.items() if name in self._types}
 
     def _text(self, column: str, value: Any) -> str | None:
@@ -448,7 +486,7 @@ class _Target:
         if found is None or isinstance(found, str):
             return found
         raise InvalidRecord(
-            f"{column} is a {type(value).__name__}, and the column of {self._name} has the type {self._types[column]}"
+            f"{column} is a {type(value).__name__}, and the column of {self.name} has the type {self._types[column]}"
         )
 
 

@@ -9,11 +9,14 @@ from headrace_connectors.postgresql.connection import Connection, failures
 from headrace_connectors.postgresql.tables import TableName
 from headrace_connectors.sinks.postgres.writers import KIND
 
-# Servers before version 12 have no generated columns, and no `attgenerated`.
+# Servers before version 12 have no generated columns, and no collations in which texts that differ are equal.
 _COLUMNS: Final = f"""SELECT attname AS name, format_type(atttypid, atttypmod) AS type, {KIND} AS kind,
 coalesce(attnum = ANY(indkey), false) AS is_key,
 attnotnull AND NOT atthasdef AND attidentity = '' AS is_required,
 attidentity = 'a' AS is_always,
+(SELECT quote_ident(nspname) || '.' || quote_ident(collname)
+FROM pg_collation c JOIN pg_namespace n ON n.oid = collnamespace
+WHERE c.oid = attcollation AND to_jsonb(c) ->> 'collisdeterministic' = 'false') AS collation,
 coalesce(to_jsonb(a) ->> 'attgenerated', '') <> '' AS is_generated
 FROM pg_attribute a LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""  # noqa: S608 - a constant
@@ -40,6 +43,8 @@ class Copy(NamedTuple):
     """Columns that the server computes, which no statement may set."""
     always: frozenset[str]
     """Columns `GENERATED ALWAYS AS IDENTITY`: insertions may set them, updates may not."""
+    collations: dict[str, str | None]
+    """Collations of those columns in which texts that differ may be equal."""
     has_immediate_key: bool
     """True if the key is checked at once: `ON CONFLICT` knows no others."""
     has_foreign_keys: bool
@@ -79,6 +84,7 @@ async def copy_of(connection: Connection, table: TableName, key_columns: tuple[s
             frozenset(row["name"] for row in rows if row["is_required"]),
             frozenset(row["name"] for row in rows if row["is_generated"]),
             frozenset(row["name"] for row in rows if row["is_always"]),
+            {row["name"]: row["collation"] for row in rows},
             await immediate.fetchone() is not None,
             await foreign.fetchone() is not None,
         )

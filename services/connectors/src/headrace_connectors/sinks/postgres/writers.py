@@ -137,7 +137,14 @@ class RowWriter:
         return found
 
 
-def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str], *, overrides: bool = False) -> sql.Composed:
+def upsert(
+    table: TableName,
+    columns: Sequence[str],
+    keys: Sequence[str],
+    *,
+    overrides: bool = False,
+    replaces_keys: bool = False,
+) -> sql.Composed:
     """Return a statement that inserts a row, or replaces the columns of the one with the same key.
 
     Args:
@@ -145,6 +152,7 @@ def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str], *, ove
         columns: Columns of the row, in the order of the parameters.
         keys: Columns that identify a row; empty: it is inserted in any case.
         overrides: True: columns `GENERATED ALWAYS AS IDENTITY` get the values of the row.
+        replaces_keys: True: the key is replaced, too, by one that is equal to it and may have another text.
     """
     overriding = sql.SQL(" OVERRIDING SYSTEM VALUE" if overrides else "")
     names = [Name(column) for column in columns]
@@ -154,7 +162,7 @@ def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str], *, ove
     if not keys:
         return statement
     conflict = sql.SQL(", ").join(map(Name, keys))
-    changed = [Name(column) for column in columns if column not in keys]
+    changed = [Name(column) for column in columns if replaces_keys or column not in keys]
     if not changed:
         return sql.SQL("{} ON CONFLICT ({}) DO NOTHING").format(statement, conflict)
     values = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(column, column) for column in changed)
