@@ -29,7 +29,7 @@ def test_an_embedded_server_is_one_node_and_one_replica(
 
 
 def test_what_fails_is_named(page: Page, screenshot: Screenshot) -> None:
-    """The answer of a gateway with a silent node and a stopped replica."""
+    """The answer of a gateway with nodes that are silent or not reached, and a stopped replica."""
     node = {"state": "live", "address": "10.0.0.1:8100", "shards_count": 4, "partitions_count": 3}
     replica = {
         "state": "backup",
@@ -39,6 +39,7 @@ def test_what_fails_is_named(page: Page, screenshot: Screenshot) -> None:
         "release": "0.1.0",
         "is_storage_full": False,
     }
+    absent = [node | {"name": "node-1", "state": "silent"}, node | {"name": "node-2", "state": "unreachable"}]
     nothing = dict.fromkeys(("view", "commit", "applied", "release"))
     state = {
         "name": "shop",
@@ -48,7 +49,7 @@ def test_what_fails_is_named(page: Page, screenshot: Screenshot) -> None:
         "unready": None,
         "catalog_version": 812,
         "catalog_age_seconds": 1.5,
-        "nodes": [node | {"name": "node-0"}, node | {"name": "node-1", "state": "silent"}],
+        "nodes": [node | {"name": "node-0"}, *absent],
         "replicas": [
             replica | {"address": "10.0.1.1:8111", "state": "primary"},
             replica | {"address": "10.0.1.2:8111", "is_storage_full": True},
@@ -63,7 +64,7 @@ def test_what_fails_is_named(page: Page, screenshot: Screenshot) -> None:
     log_in(page)
     expect(page.get_by_role("heading", name="Gateway gateway-0")).to_be_visible()
     visit(page, "cluster")
-    expect(page.get_by_text("No contact with node-1: 3 partitions cannot be read or written.")).to_be_visible()
+    expect(page.get_by_text("No contact with node-1, node-2: 6 partitions cannot be read or written.")).to_be_visible()
     expect(page.get_by_text("2 of 3 metadata replicas work: the service works, with less redundancy.")).to_be_visible()
     expect(page.get_by_role("row", name="10.0.1.2:8111")).to_contain_text("disk full")
     expect(page.get_by_role("row", name="10.0.1.3:8111")).to_contain_text("no answer")

@@ -15,6 +15,7 @@ from headrace_gateway.catalog.topic_index import Unavailable
 from headrace_gateway.catalog.view import CatalogView
 from headrace_gateway.ports import TopicPlaces
 from headrace_gateway.service.metrics import NodesCollector
+from headrace_gateway.service.nodes import NodeConditions
 from headrace_metadata.applied_state import AppliedState
 from headrace_metadata.state_machine import StateMachine
 from headrace_proto.catalog.v1 import (
@@ -97,10 +98,12 @@ def check_topics(view: CatalogView, state: AppliedState) -> None:
 
 
 def test_partitions_on_silent_nodes_are_named() -> None:
-    """Silent nodes are reported by node, stream and topic, in metrics too, until they return or the topic is deleted
-    (USE-6).
+    """Nodes that are silent or not reached are reported by node, stream and topic, in metrics too, until they return or
+    the topic is deleted (USE-6).
     """
     view = CatalogView()
+    contacts: list[tuple[int, int, bool]] = []
+    nodes = NodeConditions(cast("Any", Following(view)), lambda: contacts)
     silent, heard = NODE_STATUS_SILENT, NODE_STATUS_LIVE
     placed = [PartitionPlacement(holder_node_id=number) for number in (1, 2, 1)]
     view.replace(
@@ -112,20 +115,27 @@ def test_partitions_on_silent_nodes_are_named() -> None:
             topic_placements=[TopicPlacement(stream_id=4, topic_id=7, partitions=placed)],
         )
     )
-    assert view.unavailable() == [Unavailable("one", "shop", "orders", (0, 2))]
+    assert nodes.unavailable() == [Unavailable("one", "shop", "orders", (0, 2))]
     registry = CollectorRegistry()
-    registry.register(NodesCollector(cast("Any", Following(view))))
+    registry.register(NodesCollector(nodes))
     text = generate_latest(registry).decode()
     prefix = "headrace_gateway_"
     assert f'{prefix}unavailable_partitions{{node="one",stream="shop",topic="orders"}} 2.0' in text
     assert f'{prefix}node_heard{{node="one"}} 0.0' in text
     assert f'{prefix}node_heard{{node="two"}} 1.0' in text
     view.update(Update(version=2, deltas=[Delta(node_put=Node(id=1, name="one", status=heard))]))
-    assert view.unavailable() == []
+    assert nodes.unavailable() == []
+    # An experience with an earlier run of the node does not count.
+    contacts[:] = [(1, 0, True), (2, 7, False)]
+    assert nodes.unavailable() == []
+    contacts[:] = [(1, 0, True), (2, 0, False)]
+    assert [condition for _, condition in nodes.all()] == ["live", "unreachable"]
+    assert nodes.unavailable() == [Unavailable("two", "shop", "orders", (1,))]
+    contacts.clear()
     view.update(Update(version=3, deltas=[Delta(node_put=Node(id=2, name="two", status=silent))]))
-    assert view.unavailable() == [Unavailable("two", "shop", "orders", (1,))]
+    assert nodes.unavailable() == [Unavailable("two", "shop", "orders", (1,))]
     view.update(Update(version=4, deltas=[Delta(topic_deleted=TopicKey(stream_id=4, topic_id=7))]))
-    assert view.unavailable() == []
+    assert nodes.unavailable() == []
 
 
 @dataclass

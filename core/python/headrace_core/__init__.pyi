@@ -155,6 +155,8 @@ class Node:
         """Number of partitions owned by the shards, and the number of those that still recover."""
     def failures(self) -> list[tuple[str, str]]:
         """Partitions that closed themselves after a failure: `stream/topic/partition` and the reason."""
+    def contacts(self) -> list[tuple[int, int, bool]]:
+        """Runs of partition nodes that were tried: id of the node, incarnation, and whether it is reached."""
     def listen(self) -> None:
         """Start to accept connections."""
     def open_session(self, user_id: int, address: str | None = None, interface: int = 0) -> int:

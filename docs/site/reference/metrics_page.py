@@ -22,6 +22,7 @@ import headrace_core
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.service.metrics import ClusterCollector, NodesCollector
+from headrace_gateway.service.nodes import NodeConditions
 from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings, StateSettings
 from headrace_metadata.metrics import Metrics as ReplicaMetrics
 from headrace_metadata.native import ReplicaDescription
@@ -79,10 +80,10 @@ def embedded(server: RunningServer) -> set[Family]:
 
 def gateway() -> set[Family]:
     """Return the metrics that a gateway of a cluster has in addition to those of an embedded server."""
-    view = SimpleNamespace(version=0, nodes=lambda: (), unavailable=lambda: ())
+    view = SimpleNamespace(version=0, nodes=lambda: (), led_by=lambda _: ())
     catalog: Any = SimpleNamespace(view=view, age_seconds=0.0)
     sessions: Any = SimpleNamespace(repeats=0)
-    collectors = (ClusterCollector(catalog, sessions, lambda: None), NodesCollector(catalog))
+    collectors = (ClusterCollector(catalog, sessions, lambda: None), NodesCollector(NodeConditions(catalog, tuple)))
     return {found for collector in collectors for found in families(collector)}
 
 

@@ -47,6 +47,9 @@ class StandIn:
     def failures(self) -> list[tuple[str, str]]:
         return [("0/0/1", "a damaged manifest")]
 
+    def contacts(self) -> list[tuple[int, int, bool]]:
+        return []
+
     def listen(self) -> None:
         assert self.recovering == 0
         self.listening = True

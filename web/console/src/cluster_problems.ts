@@ -19,11 +19,11 @@ export function useClusterProblems(): readonly string[] {
 
 export function problemsOf({ unready, nodes, replicas }: ClusterState): string[] {
   const problems = unready === null ? [] : [`Clients should use another gateway: ${unready}.`];
-  const silent = nodes.filter(({ state }) => state === "silent");
-  if (silent.length > 0) {
-    const partitions = silent.reduce((sum, node) => sum + node.partitions_count, 0);
+  const absent = nodes.filter(({ state }) => state === "silent" || state === "unreachable");
+  if (absent.length > 0) {
+    const partitions = absent.reduce((sum, node) => sum + node.partitions_count, 0);
     problems.push(
-      `No contact with ${silent.map(({ name }) => name).join(", ")}: ${plural(partitions, "partition")} cannot be read or written.`,
+      `No contact with ${absent.map(({ name }) => name).join(", ")}: ${plural(partitions, "partition")} cannot be read or written.`,
     );
   }
   const healthy = replicas.filter(({ state }) => state === "primary" || state === "backup").length;

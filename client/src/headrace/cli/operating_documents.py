@@ -14,7 +14,8 @@ class NodeDocument(TypedDict):
     name: str
     address: str
     """Address of the binary protocol; empty if it is not served."""
-    state: Literal["live", "draining", "silent"]
+    state: Literal["live", "draining", "unreachable", "silent"]
+    """`silent`: the cluster receives no heartbeats; `unreachable`: the gateway has no connection."""
     shards_count: int
     partitions_count: int
     """Number of partitions that the node leads."""

@@ -137,6 +137,16 @@ impl Node {
             .collect())
     }
 
+    /// Runs of partition nodes that were tried: id of the node, incarnation, and whether it is reached.
+    fn contacts(&self) -> PyResult<Vec<(u32, u64, bool)>> {
+        self.home.check()?;
+        let contacts = self.node.contacts();
+        Ok(contacts
+            .into_iter()
+            .map(|((node, incarnation), is_reached)| (node.0, incarnation, is_reached))
+            .collect())
+    }
+
     /// Start to accept connections.
     fn listen(&self, python: Python<'_>) -> PyResult<()> {
         self.home.check()?;

@@ -18,8 +18,8 @@ use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, Topic
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
-    ClientRegistry, ClusterView, Framing, Hosting, MESSAGES_HEAD_BYTES_MAX, Memory, NodeView,
-    RetentionConfig, ShardConfig, TraceRecord, WebSocketConfig,
+    ClientRegistry, ClusterView, Framing, Hosting, MESSAGES_HEAD_BYTES_MAX, Memory, NodeContacts,
+    NodeView, RetentionConfig, ShardConfig, TraceRecord, WebSocketConfig,
 };
 use headrace_websocket::{Limits, Origins};
 
@@ -133,6 +133,7 @@ pub struct Node {
     bridge: Arc<ControlBridge>,
     events: Events,
     clients: ClientRegistry,
+    contacts: NodeContacts,
     connector: Arc<dyn Connector>,
     memory: Memory,
 }
@@ -191,6 +192,7 @@ impl Node {
             bridge: Arc::new(bridge),
             events: Events::default(),
             clients: ClientRegistry::default(),
+            contacts: NodeContacts::default(),
             connector: Arc::new(TcpConnector),
             memory: Memory::new(BufferPool::new(config.memory_pool_bytes)),
             config,
@@ -317,6 +319,7 @@ impl Node {
                 config: Arc::new(self.shard_config(ShardId(index), shards, bound, open_files)),
                 catalog: lock(&self.catalog).reader(),
                 clients: self.clients.clone(),
+                contacts: self.contacts.clone(),
                 memory: self.memory.clone(),
                 memory_idle_micros: self.config.memory_pool_idle_micros,
                 receiver,

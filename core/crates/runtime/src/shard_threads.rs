@@ -14,7 +14,7 @@ use std::{
 
 use headrace_catalog::CatalogReader;
 use headrace_model::{Level, ShardId};
-use headrace_shard::{ClientRegistry, Memory, Shard, ShardConfig, panic_message};
+use headrace_shard::{ClientRegistry, Memory, NodeContacts, Shard, ShardConfig, panic_message};
 
 use crate::{
     bridge::ControlBridge,
@@ -52,6 +52,7 @@ pub(crate) struct ThreadParts {
     pub(crate) config: Arc<ShardConfig>,
     pub(crate) catalog: CatalogReader,
     pub(crate) clients: ClientRegistry,
+    pub(crate) contacts: NodeContacts,
     pub(crate) memory: Memory,
     pub(crate) memory_idle_micros: u64,
     pub(crate) receiver: Receiver<Message>,
@@ -102,7 +103,14 @@ impl ThreadParts {
         let seed = random_seed();
         let giving_back = (self.config.shard == ShardId(0))
             .then(|| GivingBack::new(self.memory.pool().clone(), self.memory_idle_micros));
-        let shard = Shard::new(self.config, self.catalog, self.clients, self.memory, seed);
+        let shard = Shard::new(
+            self.config,
+            self.catalog,
+            self.clients,
+            self.contacts,
+            self.memory,
+            seed,
+        );
         self.gauges.set_meter(shard.meter());
         let host = Host {
             giving_back,

@@ -35,7 +35,7 @@ pub use hosting::panic_message;
 pub use memory::Memory;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
 pub use progress::{Progress, Troubles};
-pub use routing::links::LinksConfig;
+pub use routing::links::{LinksConfig, NodeContacts};
 pub use sessions::arrival::{Arrival, Framing};
 pub use sessions::proxy;
 pub use sessions::registry::{Client, ClientRegistry};

@@ -11,7 +11,10 @@ use crate::{
     hosting::Partitions,
     memory::{Memory, MemoryUse},
     meter::Meter,
-    routing::{Routing, links::Links},
+    routing::{
+        Routing,
+        links::{Links, NodeContacts},
+    },
     sessions::{Sessions, registry::ClientRegistry},
     tracer::Tracer,
 };
@@ -46,12 +49,13 @@ impl Shard {
         config: Arc<ShardConfig>,
         catalog: CatalogReader,
         clients: ClientRegistry,
+        contacts: NodeContacts,
         memory: Memory,
         seed: u64,
     ) -> Self {
         let pool = memory.pool().clone();
         let meter = Meter::new(config.shard, Tracer::new(config.tracing));
-        let links = Links::new(Arc::clone(&config), memory.clone(), seed);
+        let links = Links::new(Arc::clone(&config), contacts, memory.clone(), seed);
         Self {
             sessions: Sessions::new(clients),
             routing: Routing::new(links),

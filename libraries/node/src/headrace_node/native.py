@@ -40,6 +40,9 @@ class NativeNode(EventSource, Protocol):
     def failures(self) -> list[tuple[str, str]]:
         """Partitions that closed themselves after a failure: `stream/topic/partition` and the reason."""
 
+    def contacts(self) -> list[tuple[int, int, bool]]:
+        """Runs of partition nodes that were tried: id of the node, incarnation, and whether it is reached."""
+
     def listen(self) -> None:
         """Start to accept connections."""
 

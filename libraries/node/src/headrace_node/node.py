@@ -120,6 +120,10 @@ class Node:
         """Partitions that closed themselves after a failure: ``stream/topic/partition`` and the reason."""
         return self._native.failures()
 
+    def contacts(self) -> list[tuple[int, int, bool]]:
+        """Runs of partition nodes that were tried: id of the node, incarnation, and whether it is reached."""
+        return self._native.contacts()
+
     async def __aenter__(self) -> Self:
         """Bind the address, start the threads and begin to recover the partitions.
 

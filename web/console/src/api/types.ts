@@ -47,7 +47,7 @@ export interface StatsHistory {
 export interface ClusterNode {
   name: string;
   address: string;
-  state: "live" | "draining" | "silent";
+  state: "live" | "draining" | "unreachable" | "silent";
   shards_count: number;
   partitions_count: number;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headrace_model::{Level, Namespace};
+use headrace_model::{Level, Namespace, NodeId};
 use headrace_shard::Hosting;
 
 use super::{Node, lock};
@@ -31,6 +31,11 @@ impl Node {
             .iter()
             .flat_map(|handle| handle.gauges.failures())
             .collect()
+    }
+
+    /// Runs of partition nodes that were tried, by id and incarnation, with true for those that are reached.
+    pub fn contacts(&self) -> Vec<((NodeId, u64), bool)> {
+        self.contacts.all()
     }
 
     /// Start to read the files of partitions again, if there are any here.

@@ -13,6 +13,7 @@ mod asking;
 mod budget;
 mod calls;
 mod config;
+mod contacts;
 mod events;
 mod lanes;
 mod link;
@@ -31,10 +32,10 @@ use headrace_catalog::{Catalog, Node};
 use headrace_link::{TraceContext, WatchedState};
 use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
 
-pub use self::config::LinksConfig;
 use self::{
     budget::Budgets, calls::Calls, lanes::Lane, link::Link, statistics::Gatherings, watching::Watch,
 };
+pub use self::{config::LinksConfig, contacts::NodeContacts};
 use crate::{
     api::{ConnectionKey, Effect, LinkNumber, Origin, PartitionAnswer},
     config::ShardConfig,
@@ -89,6 +90,7 @@ pub(crate) struct Moment<'a> {
 /// All links of a shard, and all calls and watches on them.
 pub(crate) struct Links {
     config: Arc<ShardConfig>,
+    contacts: NodeContacts,
     pool: BufferPool,
     memory: Memory,
     random: fastrand::Rng,
@@ -116,10 +118,16 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(config: Arc<ShardConfig>, memory: Memory, seed: u64) -> Self {
+    pub(crate) fn new(
+        config: Arc<ShardConfig>,
+        contacts: NodeContacts,
+        memory: Memory,
+        seed: u64,
+    ) -> Self {
         let budgets = Budgets::new(config.links.in_flight_bytes_max);
         Self {
             config,
+            contacts,
             pool: memory.pool().clone(),
             memory,
             random: fastrand::Rng::with_seed(seed),
@@ -176,11 +184,10 @@ impl Links {
             + self.watches.len() * size_of::<Watch>()
     }
 
-    /// Return whether a node is reachable: a link to one of its shards is open, and the cluster receives its
-    /// heartbeats.
+    /// Return whether a node is reachable: the newest experience of this process is that it answers, and the cluster
+    /// receives its heartbeats.
     pub(crate) fn reaches(&self, node: &Node) -> bool {
-        let is_open = |(peer, link): (&Peer, &Link)| peer.node == node.id && link.is_open();
-        node.is_live && self.by_peer.iter().any(is_open)
+        node.is_live && self.contacts.reaches(node)
     }
 
     /// Return whether a link waits for memory.
@@ -284,6 +291,7 @@ impl Links {
 
     /// Run work that is due by time.
     pub(crate) fn tick(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        self.keep_in_contact(moment, effects);
         // A node that has gone leaves no link, but requests that wait for it.
         let is_waited_for = !self.gatherings.is_empty() || !self.unarmed.is_empty();
         if self.by_peer.is_empty() && self.parked.is_empty() && !is_waited_for {

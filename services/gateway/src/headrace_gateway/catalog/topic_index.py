@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headrace_gateway.ports import TopicPlaces
-from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Delta, Node, Stream, Topic, TopicPlacement
+from headrace_proto.catalog.v1 import Delta, Node, Stream, Topic, TopicPlacement
 
 
 class _Topic(NamedTuple):
@@ -18,7 +18,7 @@ class _Topic(NamedTuple):
 
 
 class Unavailable(NamedTuple):
-    """Partitions of a topic on an unreachable node."""
+    """Partitions of a topic on a node that cannot be used."""
 
     node: str
     stream: str
@@ -90,12 +90,10 @@ class TopicIndex:
                 led.update(stream.holders.get(topic_id, ())[: topic.partitions_count])
         return led
 
-    def unavailable(self) -> Sequence[Unavailable]:
-        """Return the partitions on unreachable nodes, by node, stream and topic."""
+    def led_by(self, nodes: Iterable[Node]) -> Sequence[Unavailable]:
+        """Return the partitions that these nodes lead, by node, stream and topic."""
         found = []
-        for node in self.nodes():
-            if node.status != NODE_STATUS_SILENT:
-                continue
+        for node in nodes:
             for stream in self._streams.values():
                 for topic_id, topic in stream.topics.items():
                     holders = stream.holders.get(topic_id, ())[: topic.partitions_count]

@@ -6,7 +6,7 @@ Updated in step with the shards of the process. Permissions are checked by the s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace_gateway.catalog.member_index import MemberIndex
 from headrace_gateway.catalog.topic_index import TopicIndex, Unavailable
@@ -88,9 +88,9 @@ class CatalogView:
         """Return the number of partitions that each node leads, by the id of the node."""
         return self._topics.led_partitions()
 
-    def unavailable(self) -> Sequence[Unavailable]:
-        """Return the partitions on unreachable nodes, by node, stream and topic."""
-        return self._topics.unavailable()
+    def led_by(self, nodes: Iterable[Node]) -> Sequence[Unavailable]:
+        """Return the partitions that these nodes lead, by node, stream and topic."""
+        return self._topics.led_by(nodes)
 
     def is_login_revoked(self, digest: bytes) -> bool:
         """Return whether a login token was revoked."""

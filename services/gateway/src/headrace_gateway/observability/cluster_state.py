@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Node
+from headrace_proto.catalog.v1 import Node
 from headrace_proto.metadata.v1 import ReplicaState, ReplicaStatus
 
-NodeCondition = Literal["live", "draining", "silent"]
+NodeCondition = Literal["live", "draining", "unreachable", "silent"]
 ReplicaCondition = Literal["primary", "backup", "view change", "recovering", "halted", "no answer", "unknown"]
 
 _CONDITIONS: Final[Mapping[str, ReplicaCondition]] = {
@@ -69,12 +69,8 @@ class ClusterState:
 ReadClusterState = Callable[[], Awaitable[ClusterState]]
 
 
-def node_state(node: Node, partitions_count: int) -> NodeState:
+def node_state(node: Node, state: NodeCondition, partitions_count: int) -> NodeState:
     """Return the state of a registered node."""
-    if node.status == NODE_STATUS_SILENT:
-        state: NodeCondition = "silent"
-    else:
-        state = "draining" if node.is_draining else "live"
     return NodeState(
         name=node.name,
         address=node.binary_address,

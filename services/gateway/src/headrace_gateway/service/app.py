@@ -28,6 +28,7 @@ from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.service.cluster_state import RemoteClusterState
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector, NodesCollector
+from headrace_gateway.service.nodes import NodeConditions
 from headrace_gateway.service.remote_metadata import (
     ClusterRevocations,
     RemoteCredentials,
@@ -39,7 +40,6 @@ from headrace_metadata_client import CatalogWatch, Connections, SessionPool, con
 from headrace_node import Front, Node, ShardEvents, native_document
 from headrace_node.edge import NativeEdge
 from headrace_node.native import NO_SECRET, Links
-from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import login_key
 from headrace_settings import Loaded, listed, to_toml
 
@@ -67,6 +67,7 @@ class Readiness:
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
         self.catalog: Catalog | None = None
+        self.nodes: NodeConditions | None = None
 
     def unready(self) -> str | None:
         """Return the reason why clients should use another gateway; None: ready."""
@@ -79,15 +80,10 @@ class Readiness:
 
     def absences(self) -> str | None:
         """Return a description of unreachable nodes, without their names; None: all reachable."""
-        if self.catalog is None:
+        if self.nodes is None or not (absent := len(self.nodes.absent())):
             return None
-        view = self.catalog.view
-        nodes = view.nodes()
-        silent = sum(node.status == NODE_STATUS_SILENT for node in nodes)
-        if not silent:
-            return None
-        partitions = sum(len(found.partition_ids) for found in view.unavailable())
-        return f"{silent} of {len(nodes)} partition nodes are silent, with {partitions} partitions"
+        partitions = sum(len(found.partition_ids) for found in self.nodes.unavailable())
+        return f"{absent} of {len(self.nodes.all())} partition nodes are not reached, with {partitions} partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +167,11 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         await _ensure_root_user(config, metadata, passwords)
         await stack.enter_async_context(plane.working())
         await node.listen()
+        nodes = readiness.nodes = NodeConditions(catalog, node.contacts)
         cluster = RemoteClusterState(
             catalog,
             connections,
+            nodes,
             cluster_name=config.cluster.name,
             gateway_name=config.gateway.known_as,
             release=RELEASE,
@@ -189,7 +187,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
             cluster=cluster.read,
             release=RELEASE,
             collectors=(ClusterCollector(catalog, sessions, readiness.unready),),
-            named=(NodesCollector(catalog),),
+            named=(NodesCollector(nodes),),
             supervision=_supervision(config, readiness),
         )
         listener = await stack.enter_async_context(opened)

@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headrace_gateway.catalog.follower import Catalog
+from headrace_gateway.service.nodes import NodeConditions
 from headrace_metadata_client import SessionPool
-from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 
 _PREFIX: Final = "headrace_gateway_"
 
@@ -50,23 +50,22 @@ class ClusterCollector(Collector):
 class NodesCollector(Collector):
     """Partition nodes without contact, and the topics on them: by name, so only for those who may read the server."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, nodes: NodeConditions) -> None:
+        self._nodes = nodes
 
     def collect(self) -> Iterator[Metric]:
         """Return the current values."""
-        view = self._catalog.view
         heard = GaugeMetricFamily(
-            f"{_PREFIX}node_heard", "1 if the cluster has contact with the partition node.", labels=["node"]
+            f"{_PREFIX}node_heard", "1 if the cluster receives heartbeats of the partition node.", labels=["node"]
         )
-        for node in view.nodes():
-            heard.add_metric([node.name], node.status != NODE_STATUS_SILENT)
+        for node, condition in self._nodes.all():
+            heard.add_metric([node.name], condition != "silent")
         yield heard
         unavailable = GaugeMetricFamily(
             f"{_PREFIX}unavailable_partitions",
-            "Partitions of a topic on nodes without contact to the cluster.",
+            "Partitions of a topic on nodes that are silent, or that this gateway does not reach.",
             labels=["node", "stream", "topic"],
         )
-        for found in view.unavailable():
+        for found in self._nodes.unavailable():
             unavailable.add_metric([found.node, found.stream, found.topic], len(found.partition_ids))
         yield unavailable

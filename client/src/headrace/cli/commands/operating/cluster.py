@@ -16,6 +16,7 @@ from headrace.cli.servers.http_target import logged_in
 from headrace.cli.servers.target import Target
 
 _WORKING: Final = frozenset({"primary", "backup"})
+_ABSENT: Final = frozenset({"silent", "unreachable"})
 
 
 @family("cluster", "Show the state of a cluster, as a gateway sees it.")
@@ -43,10 +44,10 @@ def status(target: Target, url: str, form: Form) -> None:
 def problems_of(cluster: ClusterDocument) -> list[str]:
     """Return what fails in a cluster, each as a sentence."""
     problems = [] if cluster["unready"] is None else [f"clients should use another gateway: {cluster['unready']}"]
-    silent = [node for node in cluster["nodes"] if node["state"] == "silent"]
-    if silent:
-        names = ", ".join(node["name"] for node in silent)
-        count = sum(node["partitions_count"] for node in silent)
+    absent = [node for node in cluster["nodes"] if node["state"] in _ABSENT]
+    if absent:
+        names = ", ".join(node["name"] for node in absent)
+        count = sum(node["partitions_count"] for node in absent)
         partitions = "1 partition" if count == 1 else f"{count:,} partitions"
         problems.append(f"no contact with {names}: {partitions} cannot be read or written")
     replicas = cluster["replicas"]

@@ -85,6 +85,7 @@ impl Links {
         let until = self.rest_until(moment.now, failures);
         if let Some(link) = self.by_peer.get_mut(&peer) {
             link.reset(until);
+            self.contacts.note((peer.node, link.incarnation), false);
         }
         self.unarm_all(peer);
         self.stop_gathering_from(peer);

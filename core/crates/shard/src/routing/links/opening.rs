@@ -1,7 +1,7 @@
-//! Opening of links: on demand, and again after growing pauses.
+//! Opening of links: on demand, again after growing pauses, and one to each node, which shows whether it is reached.
 
 use headrace_catalog::Node;
-use headrace_model::{Level, Timestamp};
+use headrace_model::{Level, ShardId, Timestamp};
 use headrace_ticket::{LIFETIME_SECONDS, Scope, Ticket};
 use headrace_wire::{Command, command::OpenLink};
 
@@ -9,7 +9,10 @@ use super::{
     Links, Moment, Peer,
     link::{Link, State},
 };
-use crate::api::{ConnectionKey, Effect, LinkNumber};
+use crate::{
+    api::{ConnectionKey, Effect, LinkNumber},
+    config::Hosting,
+};
 
 /// Time after which an unanswered opening request fails.
 const OPENING_MICROS_MAX: u64 = 5_000_000;
@@ -52,6 +55,33 @@ impl Links {
                 });
                 false
             }
+        }
+    }
+
+    /// Try the live nodes that may not be reached, without a request for them: lists show which are.
+    ///
+    /// Lost links are tried again. The first shard of a gateway has a link to each node.
+    pub(super) fn keep_in_contact(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        if self.config.hosting != Hosting::Nothing || self.is_stopping {
+            return;
+        }
+        let is_live = |peer: &Peer| {
+            let node = moment.catalog.node(peer.node);
+            node.is_some_and(|node| node.is_live)
+        };
+        let mut untried: Vec<Peer> = (self.by_peer.iter())
+            .filter(|(peer, link)| link.failures > 0 && is_live(peer))
+            .map(|(peer, _)| *peer)
+            .collect();
+        if self.config.shard == ShardId(0) {
+            let live = moment.catalog.nodes().filter(|node| node.is_live);
+            untried.extend(live.map(|node| Peer {
+                node: node.id,
+                shard: ShardId(0),
+            }));
+        }
+        for peer in untried {
+            self.ensure_open(moment, peer, effects);
         }
     }
 
@@ -129,6 +159,7 @@ impl Links {
         };
         link.state = State::Open { connection };
         link.failures = 0;
+        self.contacts.note((peer.node, link.incarnation), true);
         if core::mem::take(&mut link.is_reported) {
             let message = format!("node {} at {} is reached again", peer.node, link.address);
             effects.push(Effect::Report {
@@ -163,7 +194,9 @@ impl Links {
                 "the node has gone, or has started anew",
                 effects,
             );
-            self.by_peer.remove(&peer);
+            if let Some(link) = self.by_peer.remove(&peer) {
+                self.contacts.forget((peer.node, link.incarnation));
+            }
         }
     }
 

@@ -124,6 +124,9 @@ impl Links {
         call: RequestId,
         statistics: &[StatisticsSnapshot],
     ) {
+        if let Some(link) = self.by_peer.get(&from) {
+            self.contacts.note((from.node, link.incarnation), true);
+        }
         for statistics in statistics {
             let namespace = statistics.namespace;
             let topic = (moment.catalog.stream_by_id(namespace.stream()))

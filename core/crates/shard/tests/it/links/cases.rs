@@ -275,13 +275,45 @@ fn partitions_of_a_stopped_node_show() {
     let of = |first, second| vec![(0, "n1".to_owned(), first), (1, "n2".to_owned(), second)];
     let serving = PartitionState::Serving;
     assert_eq!(states(&mut world), of(serving, serving));
+    let contacts = |world: &World| -> Vec<(u32, bool)> {
+        let all = world.processes[0].contacts.all();
+        (all.iter())
+            .map(|((node, _), is_reached)| (node.0, *is_reached))
+            .collect()
+    };
+    assert_eq!(contacts(&world), [(1, true), (2, true)]);
     world.down = vec![2];
     let link = world.links_to(2)[0];
     world.wires[link].is_ended[0] = true;
     world.run();
+    assert_eq!(contacts(&world), [(1, true), (2, false)], "lists of nodes");
     assert_eq!(states(&mut world), of(serving, PartitionState::Unreachable));
     world.down.clear();
+    world.pass(2_000_000);
+    assert_eq!(contacts(&world), [(1, true), (2, true)]);
     assert_eq!(states(&mut world), of(serving, serving));
+}
+
+/// A gateway knows which nodes it reaches without a request for them.
+#[test]
+fn every_node_is_tried() {
+    let mut world = World::gateway(1);
+    let reached = |world: &World| -> Vec<(u32, bool)> {
+        let all = world.processes[0].contacts.all();
+        (all.iter()).map(|((node, _), is)| (node.0, *is)).collect()
+    };
+    world.down = vec![2];
+    world.pass(1_000_000);
+    assert_eq!(reached(&world), [(1, true), (2, false)]);
+    world.down.clear();
+    world.pass(2_000_000);
+    assert_eq!(reached(&world), [(1, true), (2, true)]);
+    let link = world.links_to(1)[0];
+    world.wires[link].is_ended[0] = true;
+    world.run();
+    assert_eq!(reached(&world), [(1, false), (2, true)]);
+    world.pass(2_000_000);
+    assert_eq!(reached(&world), [(1, true), (2, true)]);
 }
 
 /// A client whose request waits for a node cannot send heartbeats.

@@ -8,8 +8,8 @@ use headrace_model::ShardId;
 use headrace_partition::PartitionConfig;
 use headrace_proto::catalog::v1 as records;
 use headrace_shard::{
-    ClientRegistry, ClusterView, Hosting, Input, LinksConfig, Memory, NodeView, RetentionConfig,
-    Shard, ShardConfig, WebSocketConfig,
+    ClientRegistry, ClusterView, Hosting, Input, LinksConfig, Memory, NodeContacts, NodeView,
+    RetentionConfig, Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 
@@ -136,6 +136,7 @@ pub struct Process {
     /// Catalog versions that the process has not received yet.
     pub news: VecDeque<records::Update>,
     pub clients: ClientRegistry,
+    pub contacts: NodeContacts,
     pub memory: Memory,
     /// Number of connections so far.
     pub connections: u32,
@@ -153,6 +154,7 @@ impl Process {
             writer: CatalogWriter::new(Catalog::default()),
             news: VecDeque::new(),
             clients: ClientRegistry::default(),
+            contacts: NodeContacts::default(),
             connections: 0,
             last_shard: 0,
         };
@@ -163,6 +165,7 @@ impl Process {
     /// Start shards that know nothing but the catalog.
     pub fn start(&mut self, seed: u64) {
         self.clients = ClientRegistry::default();
+        self.contacts = NodeContacts::default();
         self.memory = Memory::new(BufferPool::new(self.setup.memory_bytes));
         let count = NonZeroU16::new(self.setup.shards).unwrap();
         self.shards = (0..self.setup.shards)
@@ -172,6 +175,7 @@ impl Process {
                     Arc::new(config),
                     self.writer.reader(),
                     self.clients.clone(),
+                    self.contacts.clone(),
                     self.memory.clone(),
                     seed.wrapping_add(index.into()),
                 )

@@ -15,7 +15,12 @@ class NodeAnswer(msgspec.Struct, kw_only=True):
 
     name: str
     address: Annotated[str, Meta(description="Its listener for the binary protocol; empty if it has none.")]
-    state: Annotated[NodeCondition, Meta(description="`silent`: the cluster has no contact with the node.")]
+    state: Annotated[
+        NodeCondition,
+        Meta(
+            description="`silent`: the cluster receives no heartbeats; `unreachable`: this gateway has no connection."
+        ),
+    ]
     shards_count: int
     partitions_count: Annotated[int, Meta(description="Number of partitions that the node leads.")]
 
