@@ -12,6 +12,7 @@ import headrace
 from tests.console.api import Api
 from tests.console.conftest import OpenContext, Screenshot
 from tests.console.steps import log_in, visit
+from tests.rights import GLOBAL_RIGHTS, STREAM_RIGHTS
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 # A paused test does not see a text that is shown for two seconds.
@@ -208,6 +209,21 @@ def test_dead_letters_are_read_without_scrolling(page: Page, api: Api, name: str
         assert box["x"] + box["width"] <= right
 
 
+def test_a_dead_letter_without_its_headers_stays(page: Page, api: Api, name: str) -> None:
+    """Headers that readers of the topic may need are missing; the dialog says so instead of sending it back."""
+    topic = api.topic(name)
+    parts = {"stream": name, "topic": "orders", "reason": "no JSON", "headers": "too large"}
+    headers = [string(f"x-dead-letter-{part}", text) for part, text in parts.items()]
+    messages = [{"payload": base64.b64encode(b"x").decode(), "user_headers": headers}]
+    api("POST", f"{topic}/messages", {"partitioning": {"kind": "balanced"}, "messages": messages})
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    page.get_by_role("button", name="Inspect message 0 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("It cannot be sent back: its own headers are not in it, as they were too large.")
+    expect(dialog.get_by_role("button", name="Send back")).to_have_count(0)
+
+
 def test_a_message_with_a_key_is_sent(page: Page, api: Api, name: str, shared_server: ServerProcess) -> None:
     """The key chooses the partition, and consumers of the SDK read it."""
     api.topic(name, partitions=3)
@@ -235,3 +251,60 @@ def test_a_message_with_a_key_is_sent(page: Page, api: Api, name: str, shared_se
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("customer-7")).to_be_visible()
     expect(dialog.get_by_text("It has no headers.")).to_be_visible()
+
+
+@pytest.mark.long
+def test_a_dead_letter_goes_back(
+    page: Page, api: Api, name: str, shared_server: ServerProcess, screenshot: Screenshot
+) -> None:
+    """Payload, key and all headers of the message return to its topic; a refusal is shown."""
+    # A number in a path would be an id.
+    api.topic(name, "7")
+    address = f"headrace://{USERNAME}:{PASSWORD}@{shared_server.address}"
+    headers = {"region": "north", "attempt": 3, "raw": b"\xff\x00"}
+    with headrace.connect(address) as client, client.producer(name, "7") as producer:
+        producer.send(b"\x00 no JSON", key=b"\xfe key", headers=headers)
+    with headrace.connect(address) as client, client.consumer(name, "7", group="billing") as consumer:
+        batch = consumer.poll(timeout=30)
+        assert batch is not None
+        (message,) = batch
+        consumer.dead_letter(message, ValueError("the price is negative"), attempts=2)
+    reader = {"username": f"{name}-reader", "password": "secret", "status": "active"}
+    (stream,) = (stream for stream in api("GET", "/streams") if stream["name"] == name)
+    rights = {right: right in {"read_stream", "read_topics", "poll_messages"} for right in STREAM_RIGHTS}
+    permissions = {
+        "global": dict.fromkeys(GLOBAL_RIGHTS, False),
+        "streams": {str(stream["id"]): rights | {"topics": None}},
+    }
+    api("POST", "/users", {**reader, "permissions": permissions})
+
+    log_in(page, reader["username"], reader["password"])
+    send_back(page, name)
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("does not have the right")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Message 0 of partition 0")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Log out").click()
+
+    log_in(page)
+    page.goto("/")
+    send_back(page, name)
+    expect(page.get_by_text("The message was sent back to 7.")).to_be_visible()
+    screenshot(page, "dead-letter-sent-back")
+    with headrace.connect(address) as client:
+        first, second = client.read(name, "7")
+        (letter,) = client.read(name, "7-dead")
+        assert (second.payload, second.key, second.headers) == (first.payload, first.key, first.headers)
+        # As with `headrace connect redrive`: readers can recognise a letter that was sent twice.
+        assert second.id == letter.id
+        assert second.user_headers == first.user_headers
+
+
+def send_back(page: Page, stream: str) -> None:
+    """Confirm to send the first dead letter back."""
+    visit(page, f"streams/{stream}/topics/7-dead")
+    page.get_by_role("button", name="Inspect message 0 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Send back to 7").click()
+    expect(dialog).to_contain_text(f"to the topic 7 of the stream {stream}")
+    dialog.get_by_role("button", name="Send back", exact=True).click()

@@ -36,6 +36,27 @@ export const KEY_HEADER = "headrace.key";
 const DEAD_LETTER_PREFIX = "x-dead-letter-";
 export const REASON_HEADER = `${DEAD_LETTER_PREFIX}reason`;
 
+/** Topic that a dead letter came from. */
+export interface Origin {
+  stream: string;
+  topic: string;
+  /** Reason why its own headers are missing; null: it has them. */
+  lost: string | null;
+}
+
+/** Origin of a dead letter; null if the message does not say that it is one. */
+export function originOf(message: Message): Origin | null {
+  const stream = headerOf(message, `${DEAD_LETTER_PREFIX}stream`);
+  const topic = headerOf(message, `${DEAD_LETTER_PREFIX}topic`);
+  if (stream === null || topic === null) return null;
+  return { stream, topic, lost: headerOf(message, `${DEAD_LETTER_PREFIX}headers`) };
+}
+
+/** True for the headers that a letter has because it is one. */
+export function isOfLetter(name: string): boolean {
+  return name.startsWith(DEAD_LETTER_PREFIX);
+}
+
 /** Names of the headers that most of the messages have, for columns of their own. */
 export function commonHeaders(messages: readonly Message[], countMax: number): string[] {
   const counts = new Map<string, number>();

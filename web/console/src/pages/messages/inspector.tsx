@@ -3,11 +3,12 @@ import { useState } from "preact/hooks";
 import { bytes, count, time } from "../../format.ts";
 import { hexDump, textOrNull } from "../../hex.ts";
 import { jsonOf, pretty } from "../../json.ts";
-import { headerOf, KEY_HEADER, shownValue } from "../../message_text.ts";
+import { headerOf, KEY_HEADER, originOf, shownValue } from "../../message_text.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { JsonTree } from "../../ui/json.tsx";
 import { Table } from "../../ui/table.tsx";
+import { SendBack } from "./send_back.tsx";
 
 type View = "json" | "text" | "hex";
 
@@ -21,6 +22,11 @@ export function Inspector({ message, onClose }: { message: Message; onClose: () 
     ["hex", "Hex"],
   ];
   const [view, setView] = useState<View>(views[0]?.[0] ?? "hex");
+  const origin = originOf(message);
+  const [isAsked, setAsked] = useState(false);
+  if (isAsked && origin !== null) {
+    return <SendBack message={message} origin={origin} onClose={() => setAsked(false)} />;
+  }
   const shown = () => {
     if (view === "json" && json !== null) return pretty(json);
     return view === "text" && text !== null ? text : hexDump(message.payload);
@@ -75,7 +81,17 @@ export function Inspector({ message, onClose }: { message: Message; onClose: () 
             </pre>
           )}
         </section>
+        {origin?.lost && (
+          <p class="notice warn">
+            It cannot be sent back: its own headers are not in it, as they were {origin.lost}.
+          </p>
+        )}
         <div class="dialog-foot">
+          {origin !== null && origin.lost === null && (
+            <button type="button" class="button" onClick={() => setAsked(true)}>
+              Send back to {origin.topic}
+            </button>
+          )}
           <CopyButton label="Copy the message" text={() => wholeText(message, text)} />
           <button type="button" class="button primary" onClick={onClose}>
             Close
