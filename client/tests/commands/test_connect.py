@@ -55,6 +55,34 @@ def test_a_valid_file(headrace: Shell, pipeline: Path) -> None:
     assert headrace("connect", "lint", str(pipeline)) == f"{pipeline} is valid: 1 source (orders), 1 sink (idle)\n"
 
 
+def test_fields_that_no_record_can_have_are_mistakes(headrace: Shell, pipeline: Path, tmp_path: Path) -> None:
+    """Regression: a misspelt `topic_column` was valid, and all records went to the default topic."""
+    pipeline.write_text(pipeline.read_text().replace('"ware"', '"wear"'))
+    refused = headrace.run("connect", "lint", str(pipeline))
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    place = "sources.orders: routing.topic_column: no record has the field 'wear'"
+    assert f"{place}; they have id, ware, count, cents, at" in " ".join(refused.stderr.decode().split())
+    rows = tmp_path / "rows.csv"
+    settings = f'paths = ["{rows}"]\nformat = "csv"\n'
+    text = pipeline.read_text().replace('"random"', '"files"').replace('interval = "1 ms"\n', settings)
+    pipeline.write_text(text.replace('"wear"', '"ware"') + '[sources.orders.settings.csv]\ncolumns = ["id", "wares"]\n')
+    refused = headrace.run("connect", "lint", str(pipeline))
+    assert refused.returncode == 1
+    assert "no record has the field 'ware'; they have id, wares" in " ".join(refused.stderr.decode().split())
+
+
+def test_fields_that_only_records_show_are_named(headrace: Shell, pipeline: Path, tmp_path: Path) -> None:
+    """A file without the names of its columns may have them."""
+    settings = f'paths = ["{tmp_path}/rows.csv"]\nformat = "csv"\n'
+    text = pipeline.read_text().replace('"random"', '"files"').replace('interval = "1 ms"\n', settings)
+    pipeline.write_text(text)
+    passed = headrace.run("connect", "lint", str(pipeline))
+    assert (passed.returncode, passed.stdout.decode()) == (0, f"{pipeline} is valid: 1 source (orders)\n")
+    note = " ".join(passed.stderr.decode().split())
+    assert "sources.orders: routing.topic_column = 'ware', routing.partition_key_column = 'id'" in note
+    assert f"headrace connect test {pipeline}" in note
+
+
 def test_every_mistake_is_reported_with_its_line(headrace: Shell, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(RANDOM + "batch_sise = 3\nseed = 'x'\n[htp]\n")

@@ -15,6 +15,7 @@ from headrace_connectors.contract import CONTRACT_VERSION, ConnectorError
 from headrace_connectors.pipeline_file.pipeline import Pipeline, read_pipeline
 from headrace_connectors.pipeline_file.template import sink_template, source_template
 from headrace_connectors.plugins.discovery import Plugins
+from headrace_connectors.runtime.trials.stated_fields import compare_fields
 
 _TRIAL_SECONDS: Final = 5.0
 
@@ -26,6 +27,18 @@ def read(file: Path) -> Pipeline:
         SettingsError: Everything that is wrong in it, each with its line.
     """
     return read_pipeline(file, Plugins(), os.environ)
+
+
+def unknown_fields(pipeline: Pipeline) -> list[str]:
+    """Return the fields that settings name and only records show, a text for each connector.
+
+    Raises:
+        CommandError: Settings name fields that no record can have.
+    """
+    compared = compare_fields(pipeline)
+    if compared.mistakes:
+        raise CommandError("\n".join(compared.mistakes))
+    return compared.unknown
 
 
 def template(plugin: str, kind: str | None) -> str:

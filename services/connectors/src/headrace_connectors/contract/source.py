@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from headrace_connectors.contract.records import Record
 from headrace_settings import Section
@@ -77,6 +77,15 @@ class Source(ABC):
     """False: the runtime drops records without a state when no state follows them (`guarantee = "exactly_once"`). Set
     before `open`.
     """
+
+    @classmethod
+    def record_fields(cls, settings: Any) -> Sequence[str] | None:
+        """Return the names of all fields that records have with these settings; None: only the data shows them.
+
+        `headrace connect lint` refuses settings that name other fields.
+        """
+        del settings
+        return None
 
     @abstractmethod
     def mode(self) -> SourceMode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final
 
@@ -21,6 +22,7 @@ from headrace_connectors.contract import (
 from headrace_settings import Between, Duration
 
 _STATE_VERSION: Final = 1
+_FIELDS: Final = ("id", "ware", "count", "cents", "at")
 _WARES: Final = ("tea", "milk", "bread", "apples", "cheese", "honey")
 
 
@@ -61,6 +63,12 @@ class RandomSource(Source):
         """Return the orders after the last commit."""
         await self.rewind()
         return await self.poll_ahead()
+
+    @classmethod
+    def record_fields(cls, settings: Any) -> Sequence[str]:
+        """Return the fields of an order."""
+        del settings
+        return _FIELDS
 
     @classmethod
     def pipelining_refusal(cls, settings: Any) -> str | None:

@@ -50,14 +50,20 @@ def app() -> None:
 def lint(file: Path) -> None:
     """Check a pipeline file; list all mistakes with their lines, and exit with status 1 if there are any.
 
-    Nothing is started or connected to.
+    Nothing is started or connected to. Fields that settings name are compared with those that a source states; for the
+    others, a note leads to `headrace connect test`, which looks at records.
     """
     from headrace.cli.connecting import pipelines  # noqa: PLC0415
 
     pipeline = pipelines.read(file)
+    unknown = pipelines.unknown_fields(pipeline)
     found = [("source", pipeline.sources), ("sink", pipeline.sinks)]
     texts = [f"{counted(len(specs), kind)} ({', '.join(specs)})" for kind, specs in found if specs]
     click.echo(f"{file} is valid: {', '.join(texts)}")
+    if unknown:
+        output.say(f"Only records show whether they have these fields; `headrace connect test {file}` looks at some:")
+    for one in unknown:
+        output.say(f"  {output.harmless(one)}")
 
 
 @app.command()

@@ -47,6 +47,13 @@ def _paths(hint: Any, value: Any) -> Iterator[str]:
             yield from _paths(kinds[0], one)
 
 
+def columns_of(routing: Routing | None) -> dict[str, str]:
+    """Return the paths that `routing` expects in payloads, each with the name of its setting."""
+    settings = ("stream_column", "topic_column", "partition_key_column")
+    named = {} if routing is None else {name: getattr(routing, name) for name in settings}
+    return {path: name for name, path in named.items() if path is not None}
+
+
 class Seen(Transform):
     """Lets records pass, and notes which of some fields none of them has."""
 
@@ -67,9 +74,7 @@ class Seen(Transform):
     @classmethod
     def before_routing(cls, routing: Routing | None) -> Seen:
         """Return one for the columns of `routing`."""
-        settings = ("stream_column", "topic_column", "partition_key_column")
-        named = {} if routing is None else {name: getattr(routing, name) for name in settings}
-        return cls("routing", {path: name for name, path in named.items() if path is not None}, decodes=False)
+        return cls("routing", columns_of(routing), decodes=False)
 
     @classmethod
     def before(cls, plugged: Plugged) -> Seen:

@@ -8,6 +8,7 @@ import logging
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -71,6 +72,11 @@ class FilesSource(Source):
         # Reading goes on in its thread when a poll is cancelled.
         self._lock = threading.Lock()
         self._measuring: asyncio.Task[Lag | None] | None = None
+
+    @classmethod
+    def record_fields(cls, settings: Any) -> Sequence[str] | None:
+        """Return the columns of CSV that the settings name."""
+        return settings.csv.columns or None
 
     def mode(self) -> Polling:
         """Deletions make it destructive."""
