@@ -198,6 +198,23 @@ COMPUTED = {
 }
 
 
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+@pytest.mark.parametrize("size", [1, 2, 1000])
+async def test_a_key_that_a_new_row_has_left_is_free(pair_of, size, identity):
+    """Regression: the next row of that key waited for one that was elsewhere already, and was missing."""
+    pair = await pair_of(["t"], *PLAIN, f"ALTER TABLE {{schema}}.t REPLICA IDENTITY {identity}")
+    # The sink knows the next transaction from its beginning.
+    pair.database.execute("INSERT INTO t VALUES (9, 'z')")
+    with pair.database.transaction():
+        pair.database.execute("INSERT INTO t VALUES (1, 'a')")
+        pair.database.execute("UPDATE t SET id = 2 WHERE id = 1")
+        pair.database.execute("INSERT INTO t VALUES (1, 'b')")
+        pair.database.execute("UPDATE t SET id = 3 WHERE id = 2")
+        pair.database.execute("INSERT INTO t VALUES (2, 'c')")
+    await pair.copied(size, is_killed=size == 2)
+    assert pair.is_equal()
+
+
 EQUAL = {
     "numeric": ("numeric", "1.0", "2.0", "1.00", "2.00"),
     "interval": ("interval", "1 day", "2 days", "24:00:00", "48:00:00"),

@@ -325,6 +325,9 @@ class _Target:
             yield from self._moved_wholly(change, moves, occupied)
         else:
             occupied |= {self.spot(change.old_key): False, spot: True}
+            # Its whole row is not known, and keys that are checked at once hold up none.
+            moves.insert(self.spot(change.old_key), None)
+            moves.insert(spot, None)
             yield from self._moved(change)
             yield self._made_up_for(change.key, change.values)
 
