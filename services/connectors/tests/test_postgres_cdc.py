@@ -442,6 +442,10 @@ REPLACEMENTS = {
     "dropped": ("DROP TABLE b", "has no table public.b"),
     "moved": ("CREATE SCHEMA s; ALTER TABLE b SET SCHEMA s", "has no table public.b"),
     "taken out": ("ALTER PUBLICATION p DROP TABLE b", "p has no table public.b"),
+    "put back": ("ALTER PUBLICATION p DROP TABLE b; ALTER PUBLICATION p ADD TABLE b", "b was taken out and put back"),
+    "published in part": ("ALTER PUBLICATION p SET TABLE a, b WHERE (id > 5)", "or has other columns or rows"),
+    "published anew": ("DROP PUBLICATION p; CREATE PUBLICATION p FOR TABLE a, b", "was taken out|not exist"),
+    "fewer operations": ("ALTER PUBLICATION p SET (publish = 'insert')", "leaves out UPDATE, DELETE, TRUNCATE now"),
     "unpublished": ("DROP PUBLICATION p", "the publication p does not exist any more"),
 }  # fmt: skip
 

@@ -99,7 +99,9 @@ class PostgresCdc(Source):
         self._state.tables = self._slot.oids
         if self._settings.decoder == "pgoutput":
             # Made anew, it would hide that changes are lost.
+            self._slot.published = self._state.published
             await (self._slot.create_publication() if state is None else self._slot.check_publication())
+            self._state.published = self._slot.published
         if state is None:
             self._has_earlier_rows = not await self._slot.create()
             # The changes of a slot that is made anew meanwhile would not follow the snapshot.
@@ -189,7 +191,7 @@ class PostgresCdc(Source):
         visible = before.visible
         if visible is not None and lsn > parse_lsn(visible.until):
             visible = None
-        state = State(print_lsn(lsn), "done", visible, polled.part, before.tables)
+        state = State(print_lsn(lsn), "done", visible, polled.part, before.tables, before.published)
         records = [
             record
             for transaction in polled.transactions

@@ -37,6 +37,16 @@ class Part(msgspec.Struct):
     """Number of its changes that are stored."""
 
 
+class Published(msgspec.Struct):
+    """What the publication lets out."""
+
+    version: int
+    """Major version of the server: `pg_upgrade` makes other entries."""
+    operations: list[str]
+    entries: dict[str, list[int]]
+    """Identifiers of its entries by table. A table that is put back, or gets other columns or rows, has others."""
+
+
 class State(msgspec.Struct):
     """State of the source."""
 
@@ -47,6 +57,8 @@ class State(msgspec.Struct):
     part: Part | None = None
     tables: dict[str, int] | None = None
     """Identifiers of the tables by name; None: not known, as in states of earlier releases."""
+    published: Published | None = None
+    """What the publication let out; None: not known, or there is none."""
 
     def covers(self, xid: int, end_lsn: int) -> bool:
         """Return True if a transaction is stored already, or is in the snapshot.

@@ -13,6 +13,7 @@ from headrace_connectors.contract import ConnectorError
 from headrace_connectors.postgresql.connection import Database
 from headrace_connectors.postgresql.tables import TableName
 from headrace_connectors.sources.postgres.changes import parse_lsn, print_lsn, replacement
+from headrace_connectors.sources.postgres.progress import Published
 from headrace_connectors.sources.postgres.replication import ReplicationConnection
 from headrace_connectors.sources.postgres.settings import CdcSettings
 
@@ -29,8 +30,20 @@ WHERE relkind = 'r' AND relreplident <> 'f' AND (relreplident = 'n' OR NOT EXIST
     SELECT FROM pg_index WHERE indrelid = c.oid AND indisvalid
     AND CASE relreplident WHEN 'd' THEN indisprimary AND indimmediate ELSE indisreplident END
 )) ORDER BY 1"""
+_ENTRIES: Final = """SELECT name, ARRAY(
+    SELECT r.oid::bigint FROM pg_publication_rel r WHERE prpubid = p.oid AND prrelid = ANY(oids)
+    UNION ALL SELECT p.oid::bigint WHERE puballtables{schemas} ORDER BY 1
+) AS entries FROM pg_publication p, (
+    SELECT name, ARRAY(SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid) relid) AS oids, relnamespace
+    FROM unnest(%s::text[]) name
+    JOIN pg_namespace n ON n.nspname = split_part(name, '.', 1)
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = substr(name, strpos(name, '.') + 1)
+) tables WHERE pubname = %s"""
+_SCHEMAS: Final = """
+    UNION ALL SELECT s.oid::bigint FROM pg_publication_namespace s WHERE pnpubid = p.oid AND pnnspid = relnamespace"""
 _VERSION_MIN: Final = 110_000
 _VERSION_OF_PARTITION_ROOTS: Final = 130_000
+_VERSION_OF_SCHEMAS: Final = 150_000
 _VERSION_OF_FAILOVER: Final = 170_000
 _NO_TIMEOUT_SECONDS: Final = 3600.0
 
@@ -50,6 +63,8 @@ class Slot:
         self._partitioned: frozenset[str] = frozenset()
         self.whole: frozenset[str] = frozenset()
         """Tables whose old rows are in the log with all columns."""
+        self.published: Published | None = None
+        """What the publication let out when it was looked at last; None: not known."""
         self.oids: dict[str, int] = {}
         """Identifiers of the tables. A table that gets the name of another one has another."""
 
@@ -151,6 +166,7 @@ class Slot:
                 # Changes of partitions come under the name of their table, which `tables` has.
                 statement += sql.SQL(" WITH (publish_via_partition_root = true)")
             await self._database.rows("creating the publication", statement)
+            self.published = await self._published(dict.fromkeys(_OPERATIONS, True))
             return
         if silent := [operation for operation in _OPERATIONS if not found[operation]]:
             _log.warning("the publication %s leaves out %s: topics will not have them", name, ", ".join(silent))
@@ -174,10 +190,10 @@ class Slot:
         return found[0] if found else None
 
     async def check_publication(self) -> None:
-        """Check that the publication has the tables.
+        """Check that the publication has the tables, and lets out what it did when it was looked at last.
 
         Raises:
-            ConnectorError: It lacks a table, or does not exist.
+            ConnectorError: It lacks a table, does not exist, or was changed.
             Unavailable: The server is not reached.
         """
         name = self._settings.publication_name
@@ -200,6 +216,47 @@ class Slot:
             raise ConnectorError(
                 f"the publication {name} has no table {', '.join(missing)}: ALTER PUBLICATION {name} ADD TABLE "
                 f"{', '.join(missing)}"
+            )
+        operations = await self._publication()
+        if operations is not None:
+            found = await self._published(operations)
+            self._check_published(found)
+            self.published = found
+
+    async def _published(self, operations: Mapping[str, bool]) -> Published:
+        has_schemas = self._version >= _VERSION_OF_SCHEMAS
+        rows = await self._database.rows(
+            "reading the publication",
+            _ENTRIES.format(schemas=_SCHEMAS if has_schemas else ""),
+            (list(self._settings.tables), self._settings.publication_name),
+        )
+        return Published(
+            self._version // 10_000,
+            [name for name in _OPERATIONS if operations[name]],
+            {row["name"]: row["entries"] for row in rows},
+        )
+
+    def _check_published(self, found: Published) -> None:
+        known, name = self.published, self._settings.publication_name
+        if known is None:
+            return
+        if gone := [one for one in known.operations if one not in found.operations]:
+            raise ConnectorError(
+                f"the publication {name} leaves out {', '.join(gone)} now, which it had: ALTER PUBLICATION {name} SET "
+                f"(publish = '{', '.join(known.operations).lower()}'). Changes that were made meanwhile are lost: "
+                "remove the state deliberately to start over with a snapshot"
+            )
+        changed = sorted(
+            table
+            for table, entries in known.entries.items()
+            if entries
+            and found.version == known.version
+            and not set(entries).intersection(found.entries.get(table, ()))
+        )
+        if changed:
+            raise ConnectorError(
+                f"the publication {name} was changed: {', '.join(changed)} was taken out and put back, or has other "
+                "columns or rows. Changes may be lost: remove the state deliberately to start over with a snapshot"
             )
 
     async def _check_root(self, publication: str) -> None:
