@@ -38,7 +38,7 @@ class Part(msgspec.Struct):
 
 
 class Published(msgspec.Struct):
-    """What the publication lets out."""
+    """Operations and tables that the publication lets out."""
 
     version: int
     """Major version of the server: `pg_upgrade` makes other entries."""
@@ -58,7 +58,7 @@ class State(msgspec.Struct):
     tables: dict[str, int] | None = None
     """Identifiers of the tables by name; None: not known, as in states of earlier releases."""
     published: Published | None = None
-    """What the publication let out; None: not known, or there is none."""
+    """Contents of the publication; None: not known, or there is none."""
 
     def covers(self, xid: int, end_lsn: int) -> bool:
         """Return True if a transaction is stored already, or is in the snapshot.

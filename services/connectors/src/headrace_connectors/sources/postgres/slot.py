@@ -64,7 +64,7 @@ class Slot:
         self.whole: frozenset[str] = frozenset()
         """Tables whose old rows are in the log with all columns."""
         self.published: Published | None = None
-        """What the publication let out when it was looked at last; None: not known."""
+        """Contents of the publication when it was looked at last; None: not known."""
         self.oids: dict[str, int] = {}
         """Identifiers of the tables. A table that gets the name of another one has another."""
 
