@@ -151,6 +151,7 @@ def unharmed(other: User, show: list[str]) -> Iterator[None]:
 LARGE = "/streams/shop/topics/orders/messages?partition_id=0&kind=first&count=60"
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_answers_that_are_not_read(start_server: StartServer, show: list[str]) -> None:
     """Regression: 15 unread polls of 16 MB took 813 MB, which stayed in use as long as the connections were open."""
