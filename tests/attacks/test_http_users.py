@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
-from tests.attacks.background_latency import PAUSE_SECONDS_MAX
+from tests.attacks.background_latency import PAUSE_SECONDS_MAX, WAIT_SECONDS_MAX
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code
 from tests.compatibility.protocol.raw import RawConnection, eventually
@@ -21,8 +21,6 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 JSON = {"Content-Type": "application/json"}
 MEGABYTE = 1_000_000
-WAIT_SECONDS_MAX = 1.0
-"""Maximum latency of another user's request. The longest wait of each kind may be a pause of the machine."""
 
 
 class User:
