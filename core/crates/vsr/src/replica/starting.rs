@@ -117,6 +117,7 @@ impl<R: Rules> Replica<R> {
                 return Ok(());
             }
         }
+        self.redirect_cut_proposals();
         self.status = Status::Normal;
         self.acks.fill(0);
         self.acknowledged = None;

@@ -40,6 +40,7 @@ scenarios! {
     ctl_1_the_primary_dies: "fail_over",
     ctl_1_vsr_1_a_committed_prepare_survives_its_primary: "committed_survives",
     ctl_1_vsr_2_an_answer_cuts_a_lost_entry: "lost_entry",
+    ctl_1_a_primary_that_was_cut_off_redirects_its_callers: "cut_off_primary",
     ctl_1_vsr_3_a_head_without_its_body: "head_without_body",
     ctl_5_vsr_5_a_damaged_copy_is_waited_for: "damaged_copy",
     ctl_5_vsr_6_nothing_is_acknowledged_before_it_is_durable: "durable_first",

@@ -93,6 +93,13 @@ impl Admission {
             .collect()
     }
 
+    /// Take the request ids of prepares above the head of a log that was begun without them.
+    fn take_above(&mut self, head: u64) -> Vec<u64> {
+        let cut = self.proposal_ids.split_off(&(head + 1));
+        let tickets = cut.into_values().flat_map(|(_, tickets)| tickets);
+        tickets.filter(|ticket| *ticket != 0).collect()
+    }
+
     /// Mark a request as executed, so that its client may send the next one. Returns the checksum of the request's
     /// header if this primary received the request.
     pub(in crate::replica) fn complete(&mut self, client: u128, request: u64) -> Option<u128> {
@@ -387,6 +394,14 @@ impl<R: Rules> Replica<R> {
             }
         }
         batch
+    }
+
+    /// Redirect the proposals of a former primary that the recorded log of the view has cut: they will never be executed,
+    /// and an operation that takes the place of one may not come for long.
+    pub(in crate::replica) fn redirect_cut_proposals(&mut self) {
+        for ticket in self.admission.take_above(self.head) {
+            self.redirect_proposal(ticket);
+        }
     }
 
     /// Redirect the clients of a former primary: requests that were not prepared go to the next primary.

@@ -66,6 +66,7 @@ impl<R: Rules> Replica<R> {
             return Ok(());
         }
         self.cut_journal();
+        self.redirect_cut_proposals();
         self.status = Status::Normal;
         self.acknowledged = None;
         self.timers.view_change_status.backoff.reset();
