@@ -15,7 +15,7 @@ use headrace_vsr::{
     frame::{Frame, Intake, PrepareFrame},
     journal::{
         BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, Place, RecordedLog, Span,
-        durable_through, encode_seal, erase,
+        encode_seal, erase,
     },
 };
 
@@ -188,13 +188,10 @@ impl Journal {
             place.offset += self.position;
             file.places.push(place);
             self.index.insert(place.op, place);
-            let log = self.log;
-            if !log.has_cut(place.op, place.view) {
-                self.written_through = durable_through(self.written_through, place.op, |op| {
-                    let record = self.index.get(&op);
-                    record.is_some_and(|record| !log.has_cut(op, record.view))
+            self.written_through =
+                (self.log).durable_through(self.written_through, place.op, |op| {
+                    self.index.get(&op).map(|record| record.view)
                 });
-            }
         }
         if self.context.syncs_appends {
             self.synced_through = self.written_through;

@@ -9,7 +9,7 @@ use headrace_buffer::Slice;
 use headrace_vsr::frame::{Intake, PrepareFrame};
 use headrace_vsr::journal::{
     BLOCK_BYTES, Cut, EraseStep, GroupCommit, HEAD_BYTES, RecordHeader, RecordedLog, Scan, Scanner,
-    durable_through, encode_seal, erase,
+    encode_seal, erase,
 };
 use headrace_vsr::superblock::Superblock;
 
@@ -155,13 +155,9 @@ impl Store {
             if self.index.get(op).is_some_and(|newest| newest >= place) {
                 let durable = self.durable.entry(*op).or_insert(*place);
                 *durable = (*durable).max(*place);
-                let log = self.log;
-                if !log.has_cut(*op, place.view) {
-                    self.synced_through = durable_through(self.synced_through, *op, |op| {
-                        let record = self.durable.get(&op);
-                        record.is_some_and(|record| !log.has_cut(op, record.view))
-                    });
-                }
+                self.synced_through = (self.log).durable_through(self.synced_through, *op, |op| {
+                    self.durable.get(&op).map(|record| record.view)
+                });
             }
         }
     }

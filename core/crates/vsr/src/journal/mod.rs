@@ -55,7 +55,7 @@ pub const BLOCK_BYTES: usize = 4096;
 /// `holds` returns whether an intact record of an operation exists.
 ///
 /// Records above a hole that a crash tore into a group commit count as soon as the hole is filled.
-pub fn durable_through(synced: u64, op: u64, holds: impl Fn(u64) -> bool) -> u64 {
+fn durable_through(synced: u64, op: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let mut through = synced.max(op);
     while holds(through + 1) {
         through += 1;

@@ -1,5 +1,6 @@
 //! Log that the newest durable superblock records, to which the statements of heads refer.
 
+use super::durable_through;
 use crate::superblock::Superblock;
 
 /// Log of the newest recorded view.
@@ -26,6 +27,22 @@ impl RecordedLog {
     /// erased, it would count as damage of an operation of this log, and could not be nacked.
     pub const fn has_cut(self, op: u64, view: u32) -> bool {
         op > self.start_op && view < self.view
+    }
+
+    /// Highest operation up to which the records of this log are durable once that of `op` is: `through` is the previous
+    /// bound, `view_of` returns the view of the record of an operation if there is one.
+    pub fn durable_through(
+        self,
+        through: u64,
+        op: u64,
+        view_of: impl Fn(u64) -> Option<u32>,
+    ) -> u64 {
+        let holds = |op| view_of(op).is_some_and(|view| !self.has_cut(op, view));
+        if holds(op) {
+            durable_through(through, op, holds)
+        } else {
+            through
+        }
     }
 
     /// Replace this log by one that was recorded now. Returns what remains of the bound `through`, up to which the

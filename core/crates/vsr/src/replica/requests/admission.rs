@@ -85,19 +85,12 @@ impl Admission {
         self.in_flight
             .retain(|_, open| open.op.is_none_or(|prepared| prepared > op));
         let above = self.proposal_ids.split_off(&(op + 1));
-        let covered = core::mem::replace(&mut self.proposal_ids, above);
-        covered
-            .into_values()
-            .flat_map(|(_, tickets)| tickets)
-            .filter(|ticket| *ticket != 0)
-            .collect()
+        ids_of(core::mem::replace(&mut self.proposal_ids, above))
     }
 
     /// Take the request ids of prepares above the head of a log that was begun without them.
     fn take_above(&mut self, head: u64) -> Vec<u64> {
-        let cut = self.proposal_ids.split_off(&(head + 1));
-        let tickets = cut.into_values().flat_map(|(_, tickets)| tickets);
-        tickets.filter(|ticket| *ticket != 0).collect()
+        ids_of(self.proposal_ids.split_off(&(head + 1)))
     }
 
     /// Mark a request as executed, so that its client may send the next one. Returns the checksum of the request's
@@ -111,6 +104,12 @@ impl Admission {
             .remove(&client)
             .map(|open| open.request_checksum)
     }
+}
+
+/// Request ids of proposals in these prepares.
+fn ids_of(prepares: BTreeMap<u64, (u128, Vec<u64>)>) -> Vec<u64> {
+    let tickets = prepares.into_values().flat_map(|(_, tickets)| tickets);
+    tickets.filter(|ticket| *ticket != 0).collect()
 }
 
 impl<R: Rules> Replica<R> {
