@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace_connectors.contract import Source
-from headrace_connectors.pipeline_file.pipeline import Pipeline, Plugged, SinkSpec, SourceSpec
+from headrace_connectors.pipeline_file.pipeline import Pipeline, Plugged, SourceSpec
 from headrace_connectors.routing.paths import parse_path
 from headrace_connectors.runtime.trials.fields import columns_of, fields_of
-
-_Named = Sequence[tuple[str, dict[str, str]]]
-"""Paths by place, each with the name of its setting."""
 
 
 @dataclass(slots=True)
@@ -30,7 +27,7 @@ def compare_fields(pipeline: Pipeline) -> Compared:
     for source in pipeline.sources.values():
         _of_source(source, compared)
     for sink in pipeline.sinks.values():
-        _note(f"sinks.{sink.key}", _of_sink(sink), compared)
+        _note(f"sinks.{sink.key}", _of_plugged([*sink.transforms, sink.sink]), compared)
     return compared
 
 
@@ -39,28 +36,24 @@ def _of_source(spec: SourceSpec, compared: Compared) -> None:
     kind: type[Source] = spec.source.kind
     stated = kind.record_fields(spec.source.settings)
     # Routing and the first transform get the records of the source, and later ones what the transform before returns.
-    early = [("routing", columns_of(spec.settings.routing)), *_of_plugged(spec.transforms[:1])]
-    if stated is None:
-        _note(place, [*early, *_of_plugged(spec.transforms[1:])], compared)
-        return
-    for table, fields in early:
+    unknown = [("routing", columns_of(spec.settings.routing)), *_of_plugged(spec.transforms)]
+    if stated is not None:
+        early, unknown = unknown[:2], unknown[2:]
         compared.mistakes += [
             f"{place}: {table}.{setting}: no record has the field {path!r}; they have {', '.join(stated)}"
+            for table, fields in early
             for path, setting in fields.items()
             if parse_path(path)[0] not in stated
         ]
-    _note(place, _of_plugged(spec.transforms[1:]), compared)
-
-
-def _of_sink(spec: SinkSpec) -> _Named:
-    return _of_plugged([*spec.transforms, spec.sink])
+    _note(place, unknown, compared)
 
 
 def _of_plugged(plugged: Sequence[Plugged]) -> list[tuple[str, dict[str, str]]]:
+    """Return the paths of each, with the names of their settings."""
     return [(one.name, fields_of(one.settings)) for one in plugged]
 
 
-def _note(place: str, named: _Named, compared: Compared) -> None:
+def _note(place: str, named: Sequence[tuple[str, dict[str, str]]], compared: Compared) -> None:
     texts = [f"{table}.{setting} = {path!r}" for table, fields in named for path, setting in fields.items()]
     if texts:
         compared.unknown.append(f"{place}: {', '.join(texts)}")

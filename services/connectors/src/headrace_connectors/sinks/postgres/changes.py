@@ -156,9 +156,11 @@ class ChangeWriter:
         self, connection: Connection, changes: list[tuple[Change, Received]]
     ) -> list[tuple[Change, Received]]:
         """Return the changes with one text for each key: a row whose key gets another text of its value stays there."""
+        targets = {one.target.name: one.target for one, _ in changes if one.target.has_many_texts}
+        if not targets:
+            return changes
         waiting = [spot for moves in self._moves.values() for spot in moves.waiting]
         moving = {table for table, _ in waiting} | {one.target.name for one, _ in changes if one.old_key != one.key}
-        targets = {one.target.name: one.target for one, _ in changes if one.target.has_many_texts}
         for name in moving & targets.keys():
             own = [one for one, _ in changes if one.target.name == name and one.operation != "truncate"]
             keys = [key for table, key in waiting if table == name]
