@@ -3,21 +3,9 @@
 import type { Message } from "@headrace/client";
 import { textOrNull } from "../hex.ts";
 import { isOfLetter, KEY_HEADER, type Origin } from "../message_text.ts";
+import { bytesOf, type PolledMessages } from "./messages.ts";
 import { get, request } from "./request.ts";
 import type { Stream, Topic } from "./types.ts";
-
-interface Field {
-  kind: string;
-  value: string;
-}
-
-interface StoredMessages {
-  messages: {
-    header: { id: string; timestamp: string };
-    payload: string;
-    user_headers: { key: Field; value: Field }[] | string;
-  }[];
-}
 
 /**
  * Send the message of a dead letter to a topic: payload, key and id, and its headers as they are stored, without those
@@ -26,7 +14,7 @@ interface StoredMessages {
 export async function sendBack(letter: Message, { stream, topic }: Origin): Promise<void> {
   const { streamId, topicId, partitionId, offset } = letter;
   const query = `partition_id=${partitionId}&kind=offset&value=${offset}&count=1&numbers=text`;
-  const { messages } = await get<StoredMessages>(`/streams/${streamId}/topics/${topicId}/messages?${query}`);
+  const { messages } = await get<PolledMessages>(`/streams/${streamId}/topics/${topicId}/messages?${query}`);
   const stored = messages[0];
   if (
     stored === undefined ||
@@ -45,8 +33,8 @@ export async function sendBack(letter: Message, { stream, topic }: Origin): Prom
   });
 }
 
-function nameOf({ value }: Field): string {
-  return textOrNull(Uint8Array.from(atob(value), (character) => character.charCodeAt(0))) ?? "";
+function nameOf({ value }: { value: string }): string {
+  return textOrNull(bytesOf(value)) ?? "";
 }
 
 /** Part of a path that stands for a name. A number in a path is an id, so a name of digits is looked up. */

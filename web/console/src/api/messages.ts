@@ -3,7 +3,8 @@
 import { decodeJsonHeaders, type JsonHeaders, type Message } from "@headrace/client";
 import { get } from "./request.ts";
 
-interface PolledMessages {
+/** Answer to a poll with `numbers=text`, which keeps all digits of ids. */
+export interface PolledMessages {
   messages: {
     header: { id: string; offset: string; timestamp: string; origin_timestamp: string };
     payload: string;
@@ -40,9 +41,14 @@ export async function poll(
     timestamp: Number(header.timestamp),
     originTimestamp: Number(header.origin_timestamp),
     id: BigInt(header.id),
-    payload: Uint8Array.from(atob(payload), (character) => character.charCodeAt(0)),
+    payload: bytesOf(payload),
     headers: decodeJsonHeaders(user_headers),
   }));
+}
+
+/** Bytes that JSON has in base64. */
+export function bytesOf(encoded: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
 }
 
 export interface Found {
