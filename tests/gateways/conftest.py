@@ -46,3 +46,9 @@ async def apis(cluster: Cluster) -> AsyncIterator[list[Api]]:
 async def roots(apis: list[Api]) -> list[Api]:
     """HTTP clients logged in as root, one per gateway."""
     return [await api.login() for api in apis]
+
+
+@pytest.fixture
+async def root(roots: list[Api]) -> Api:
+    """HTTP client of the first gateway, logged in as root."""
+    return roots[0]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 
@@ -43,12 +42,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         gateway_settings={**GATEWAY, **WAITS, **OPEN_METRICS},
     ) as running:
         yield running
-
-
-@pytest.fixture
-async def root(cluster: Cluster) -> AsyncIterator[Api]:
-    async with aiohttp.ClientSession() as session:
-        yield await Api(session, f"http://{cluster.gateways[0].listeners.http}").login()
 
 
 async def partitions(root: Api, topic: str) -> dict[int, tuple[str, str]]:
