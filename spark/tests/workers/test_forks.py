@@ -7,36 +7,34 @@ library before its program begins, and PySpark says that the Java gateway proces
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from typing import Final
 
 _PROGRAM: Final = """
-import subprocess, sys, threading, time
+import socket, subprocess, threading
 {imported}
 import grpc
 
-channel = grpc.insecure_channel(sys.argv[1])
-call = channel.unary_unary("/no.Service/Call").future(b"", wait_for_ready=True)
-threading.Thread(target=call.code, daemon=True).start()
-for _ in range(8):
-    # The thread that waits for the call is not always inside the library.
-    time.sleep(0.05)
-    # With a function that runs before the program, Python forks, as PySpark has it do.
-    subprocess.run(["true"], preexec_fn=lambda: None)
-call.cancel()
+with socket.create_server(("127.0.0.1", 0)) as silent:
+    channel = grpc.insecure_channel("127.0.0.1:%d" % silent.getsockname()[1])
+    call = channel.unary_unary("/no.Service/Call").future(b"", wait_for_ready=True)
+    threading.Thread(target=call.code, daemon=True).start()
+    with silent.accept()[0]:
+        # On a busy machine the thread that waits may enter the library only after some forks.
+        for _ in range(100):
+            # With a function that runs before the program, Python forks, as PySpark has it do.
+            subprocess.run(["true"], preexec_fn=lambda: None)
+        call.cancel()
 """
 
 
 def reported(imported: str) -> str:
     """Return what gRPC says of a fork during a call, in a program that imports this as well."""
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        command = [sys.executable, "-c", _PROGRAM.format(imported=imported), f"127.0.0.1:{silent.getsockname()[1]}"]
-        return subprocess.run(
-            command, env=environment, stderr=subprocess.PIPE, text=True, check=True, timeout=60
-        ).stderr
+    command = [sys.executable, "-c", _PROGRAM.format(imported=imported)]
+    found = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=True, timeout=60)
+    return found.stderr
 
 
 def test_grpc_does_not_prepare_forks_of_a_driver() -> None:
