@@ -96,4 +96,5 @@ async def test_streams_of_one_user_leave_the_loop_to_another() -> None:
         found = endless.count - before
         endless.is_over = True
         await asyncio.gather(*readers, read(other))
-    assert found[1] < STREAMS * RESPONSES // 2, found
+    # Both as the server counted them: on a busy machine it is ahead of what the other user has read.
+    assert found[1] < STREAMS * found[2] // 2, found
