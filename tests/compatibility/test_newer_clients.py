@@ -13,6 +13,8 @@ from tests.compatibility.protocol.websocket import open_websocket
 from tests.encryption.quic_caller import calling
 from tests.server_process import ServerProcess
 
+SECONDS_MAX = 5.0
+"""An answer takes a millisecond; a client that gets none waits for ever. Between them is what a busy machine adds."""
 CLIENT = bytes(range(1, 17))
 ACCEPTED = 8 << 10
 REPLY, EVICTION = 8, 13
@@ -53,7 +55,7 @@ def receive(connection: RawConnection) -> bytes:
 
 
 def test_over_tcp(shared_server: ServerProcess) -> None:
-    """Within a second, and named in the log."""
+    """At once, and named in the log."""
     with RawConnection(shared_server.address) as connection:
         began = time.monotonic()
         connection.write(PING)
@@ -61,7 +63,7 @@ def test_over_tcp(shared_server: ServerProcess) -> None:
         for _ in range(3):
             connection.write(LOGIN)
             check_eviction(receive(connection))
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < SECONDS_MAX
     line = "127.0.0.1 was not let in: its client speaks the protocol of Iggy 0.9 or later"
     eventually(line, lambda: line in shared_server.log_tail(2000))
     (logged,) = (logged for logged in shared_server.log_tail(2000).splitlines() if line in logged)
@@ -73,7 +75,7 @@ def test_over_a_websocket(shared_server: ServerProcess) -> None:
     with open_websocket(shared_server.websocket_address) as websocket:
         for sent, check in ((PING, check_reply), (LOGIN, check_eviction)):
             websocket.send(sent)
-            check(websocket.recv(1, decode=False))  # type: ignore[arg-type] # bytes: the message is binary
+            check(websocket.recv(SECONDS_MAX, decode=False))  # type: ignore[arg-type] # bytes: the message is binary
 
 
 async def test_over_quic(shared_server: ServerProcess) -> None:
