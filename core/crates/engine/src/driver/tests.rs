@@ -190,15 +190,16 @@ fn answers_arrive_in_pieces_and_several_at_once() {
 fn an_answer_that_arrives_slowly_is_awaited() {
     let server = Server::new();
     let settings = SessionSettings {
-        response_timeout: Duration::from_secs(1),
+        response_timeout: Duration::from_secs(3),
         ..SessionSettings::clone(&server.settings(false))
     };
     let requester = Requester::new(&engine(), Arc::new(settings));
     let promise = requester.submit(request(CommandCode::GetMe, Repeat::IfUnsent));
     let mut peer = server.accept();
     peer.request();
+    // Longer than the timeout in all. A machine that stands still for two seconds between two pieces does no harm.
     for piece in frame(Status::OK, &[7; 7]).chunks(1) {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(250));
         peer.0.write_all(piece).expect("the client reads");
     }
     assert_eq!(wait(&promise), Ok(Bytes::from_static(&[7; 7])));
