@@ -28,13 +28,16 @@
 //! the metadata service's state machine, written in another language, runs under the same faults. A machine that is
 //! never restarted executes everything in parallel to the replicas, and yields the expected answers and states.
 //!
-//! The production host (`crates/replica`) runs under the same faults and checkers ([`run::run_host`]): its threads are
-//! steps of the run, and its files, connections, clocks and randomness are simulated.
+//! A group is made of one kind of node, and `cluster` is the same for all kinds: clients, network, clocks, planned
+//! faults, older copies of directories, and both phases. `bare` nodes run the core on a host of the simulator's own.
+//! `host` nodes run the production host (`crates/replica`, [`run::run_host`]): its threads are steps of the run, and
+//! its files, connections, clocks and randomness are simulated. Another kind is what implements `cluster::Kind`.
 //!
 //! Planted bugs ([`mutants`]) show that the checkers detect errors: a broken rule of the replica, or a host that omits
 //! a sync. Production code has no switch for either.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bare;
 pub mod checker;
 pub mod client;
 pub mod clock;

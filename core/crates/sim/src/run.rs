@@ -2,8 +2,9 @@
 
 use headrace_vsr::rules::{Rules, Standard};
 
+use crate::bare::Bare;
 use crate::checker::Violation;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Kind};
 use crate::host::Host;
 use crate::machine::Machines;
 use crate::mutants::HostFault;
@@ -29,14 +30,8 @@ pub fn run(scenario: &Scenario) -> Outcome {
 
 /// Run a scenario with the production host, optionally with a fault of the host.
 pub fn run_host(scenario: &Scenario, misdeed: Option<HostFault>, trace: Trace) -> Outcome {
-    match Host::new(scenario.clone(), misdeed, trace) {
-        Ok(host) => host.run(),
-        Err(violation) => Outcome {
-            violation: Some(violation),
-            digest: 0,
-            tally: Tally::default(),
-        },
-    }
+    let host = Host::new(scenario, misdeed);
+    run_kind(scenario, host, Machines::Names, trace)
 }
 
 /// Run a scenario with the given rules, fault of the host, state machines, and trace.
@@ -47,7 +42,15 @@ pub fn run_with<R: Rules + Clone>(
     machines: &Machines,
     trace: Trace,
 ) -> Outcome {
-    match Cluster::new(scenario.clone(), rules, misdeed, machines.clone(), trace) {
+    let bare = Bare {
+        rules,
+        host_fault: misdeed,
+    };
+    run_kind(scenario, bare, machines.clone(), trace)
+}
+
+fn run_kind<K: Kind>(scenario: &Scenario, kind: K, machines: Machines, trace: Trace) -> Outcome {
+    match Cluster::new(scenario.clone(), kind, machines, trace) {
         Ok(cluster) => cluster.run(),
         Err(violation) => Outcome {
             violation: Some(violation),

@@ -3,10 +3,11 @@
 use headrace_replica::{Level, ReplicaStatus};
 use headrace_vsr::superblock::COPY_BYTES;
 
-use super::Host;
 use super::faults::{places_of, superblock_of};
-use super::node::{Node, config_of};
+use super::node::config_of;
+use super::{Cluster, Host};
 use crate::checker::{Alarm, Check, Violation};
+use crate::cluster::Node;
 use crate::options::{MILLISECOND, Options};
 
 /// Number of failed writes to a full disk after which the process must have reported the full disk.
@@ -25,12 +26,14 @@ pub(super) struct Expected {
 }
 
 /// Damage that the next start on the data directory of a node must find.
-pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected {
-    if node.has_lost_files || (node.injuries.is_empty() && node.superblock_scars.is_empty()) {
+pub(super) fn expected(node: &Node<Host>, options: &Options, replica: u8) -> Expected {
+    if node.storage.has_lost_files
+        || (node.storage.injuries.is_empty() && node.storage.superblock_scars.is_empty())
+    {
         return Expected::default();
     }
     let config = config_of(options, replica, node.release);
-    node.directory.with_disk(|disk| {
+    node.storage.directory.with_disk(|disk| {
         let Some(opened) = superblock_of(disk) else {
             return Expected::default();
         };
@@ -40,7 +43,7 @@ pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected 
             (places.iter())
                 .any(|place| place.op == op && (place.file, place.offset) != (file, offset))
         };
-        let mut ops: Vec<u64> = (node.injuries.iter())
+        let mut ops: Vec<u64> = (node.storage.injuries.iter())
             .filter(|injury| injury.op > opened.superblock.checkpoint.op)
             .filter(|injury| disk.is_still_damaged(&injury.scar))
             .filter(|injury| !is_superseded(injury.op, injury.file, injury.offset))
@@ -49,6 +52,7 @@ pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected 
         ops.sort_unstable();
         ops.dedup();
         let shown = node
+            .storage
             .superblock_scars
             .iter()
             .filter(|scar| disk.is_still_damaged(scar));
@@ -107,7 +111,7 @@ fn line_of(message: &str) -> Line {
         .map_or(Line::Unknown, |(_, line)| *line)
 }
 
-impl Host {
+impl Cluster<Host> {
     /// Check the metrics of a process that has started.
     pub(super) fn check_start_metrics(
         &self,
@@ -164,7 +168,7 @@ impl Host {
             Line::Alarm(alarm) => {
                 self.tally.add("alarms with a cause");
                 if alarm == Alarm::Full {
-                    self.nodes[usize::from(node)].has_reported_full = true;
+                    self.nodes[usize::from(node)].storage.has_reported_full = true;
                 }
                 if alarm == Alarm::LostDisk && !self.nodes[usize::from(node)].has_met_all() {
                     // A new member cannot distinguish a lost disk from a group that was started without it.
@@ -192,8 +196,9 @@ impl Host {
     /// Check at the end of a process that it did not ignore a full disk silently.
     pub(super) fn check_full_disk_reported(&self, node: u8) -> Result<(), Violation> {
         let state = &self.nodes[usize::from(node)];
-        let attempts = state.directory.counts().without_space - state.without_space_before;
-        if attempts >= UNREPORTED_ATTEMPTS_MAX && !state.has_reported_full {
+        let attempts =
+            state.storage.directory.counts().without_space - state.storage.without_space_before;
+        if attempts >= UNREPORTED_ATTEMPTS_MAX && !state.storage.has_reported_full {
             let what = format!("replica {node} met a full disk {attempts} times, and said nothing");
             return Err(Violation::new(Check::Alarm, what));
         }

@@ -3,18 +3,17 @@
 use headrace_replica::ReplicaEvent;
 
 use super::faults::superblock_of;
-use super::node::Node;
-use super::{Happening, Host};
+use super::{Cluster, Host};
 use crate::checker::{Cause, Check, Violation};
+use crate::cluster::Node;
 
-impl Host {
+impl Cluster<Host> {
     /// Stop a process as its operator would, and restart it later.
     pub(super) fn stop(&mut self, node: u8, down_ns: u64) {
-        if self.restored.is_some() || !self.finish_process(node) {
+        if self.undetected_rollback.is_some() || !self.finish_process(node) {
             return;
         }
-        let at_ns = self.now_ns() + down_ns;
-        self.schedule.plan(at_ns, 1, Happening::Start { node });
+        self.plan_start(node, down_ns);
     }
 
     /// Shut the process of a node down cleanly. Returns false if none is running or it failed during the shutdown.
@@ -29,7 +28,7 @@ impl Host {
         let status = process.replica.status();
         process.stepped.finish();
         self.count(&status);
-        if self.nodes[usize::from(node)].directory.is_dead() {
+        if self.nodes[usize::from(node)].storage.directory.is_dead() {
             self.crash_at_file_operation(node);
             return false;
         }
@@ -65,19 +64,20 @@ impl Host {
             return wrong(format!("{name} is left"));
         }
         let is_whole = state
+            .storage
             .directory
             .with_disk(|disk| superblock_of(disk).is_some_and(|opened| opened.repair.is_empty()));
-        if !is_whole && !state.has_damaged_superblock {
+        if !is_whole && !state.storage.has_damaged_superblock {
             return wrong("the copies of its superblock differ".to_owned());
         }
-        state.directory.begin();
-        let opened = state.open(&self.scenario.options, node, &self.wires);
+        state.storage.directory.begin();
+        let opened = state.open(&self.scenario.options, node, &self.kind.wires);
         let (replica, mut stepped) = match opened {
             Ok(opened) => opened,
             Err(_)
-                if state.has_damaged_superblock
-                    || state.has_damaged_checkpoint
-                    || state.has_lost_files =>
+                if state.storage.has_damaged_superblock
+                    || state.storage.has_damaged_checkpoint
+                    || state.storage.has_lost_files =>
             {
                 return Ok(());
             }
@@ -85,7 +85,7 @@ impl Host {
         };
         let found = stepped.started().head_op;
         // The log after a damaged record is not trusted until peers have sent that record again.
-        if found != head && !state.has_damaged_records && !state.has_lost_files {
+        if found != head && !state.storage.has_damaged_records && !state.storage.has_lost_files {
             return wrong(format!("its log ends with {found} instead of {head}"));
         }
         stepped.process();
@@ -101,7 +101,9 @@ impl Host {
                 _ => None,
             });
         match said {
-            Some(message) if !state.has_damaged_records && !state.has_lost_files => {
+            Some(message)
+                if !state.storage.has_damaged_records && !state.storage.has_lost_files =>
+            {
                 wrong(format!("it reports: {message}"))
             }
             _ => Ok(()),
@@ -110,8 +112,8 @@ impl Host {
 }
 
 /// Name of an incomplete file, if any. Only the preallocated journal file may exist before its use.
-fn incomplete_file(node: &Node) -> Option<String> {
-    node.directory.with_disk(|disk| {
+fn incomplete_file(node: &Node<Host>) -> Option<String> {
+    node.storage.directory.with_disk(|disk| {
         let mut names = disk.names().map(str::to_owned);
         names.find(|name| name.contains("unfinished") && name != "wal-spare.unfinished")
     })

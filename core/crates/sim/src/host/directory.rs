@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headrace_replica::surroundings::{Files, OpenFile, OpenMode};
 
+use crate::cluster::{MARKER, SUPERBLOCK};
 use crate::disk::{Disk, FileId};
 use crate::mutants::HostFault;
 use crate::plan::Loss;
@@ -16,9 +17,6 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 /// Prefix of journal files.
 const JOURNAL: &str = "wal-";
-pub(super) const SUPERBLOCK: &str = "superblock";
-/// Marker file of an unproven replica, which withholds acknowledgements and votes.
-pub(super) const MARKER: &str = "unproven";
 /// Bytes of the superblock file that hold its first copy.
 const FIRST_COPY: u64 = headrace_vsr::superblock::COPY_BYTES as u64;
 

@@ -1,55 +1,23 @@
-//! Execution of the planned faults.
+//! Faults that depend on how this kind of node stores its state.
 
 use headrace_replica::{ReplicaConfig, ReplicaStatus};
 use headrace_vsr::frame::Intake;
 use headrace_vsr::journal::{HEAD_BYTES, Place, RecordHeader, Scanner};
 use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
-use super::directory::{MARKER, SUPERBLOCK};
-use super::node::{Node, PlannedCrash, RecordDamage, config_of, empty};
-use super::{FRAME_BYTES_MAX, Happening, Host, given_up};
+use super::node::{PlannedCrash, RecordDamage, config_of};
+use super::{Cluster, Event, FRAME_BYTES_MAX, Host, given_up};
 use crate::checker::Cause;
+use crate::cluster::{MARKER, Node, SUPERBLOCK};
 use crate::disk::Disk;
-use crate::machine::{NEWER, OLDER};
 use crate::options::SECOND;
 use crate::plan::{Damage, Fault, Loss, Mishap};
 use crate::random::Domain;
 
-impl Host {
-    pub(super) fn fault(&mut self, index: usize) {
-        if self.healed {
-            return;
-        }
-        let now_ns = self.now_ns();
-        let fault = self.scenario.plan[index].fault.clone();
-        self.trace.event(now_ns, u8::MAX, "fault", &[index as u64]);
-        self.trace
-            .explain(now_ns, u8::MAX, || format!("fault {index}: {fault:?}"));
-        if self.restored.is_some()
-            && matches!(
-                fault,
-                Fault::CrashInStep { .. }
-                    | Fault::CrashAtSync { .. }
-                    | Fault::SyncError { .. }
-                    | Fault::DiskFull { .. }
-                    | Fault::DiskReplaced { .. }
-                    | Fault::Release { .. }
-            )
-        {
-            return;
-        }
-        match fault {
-            Fault::Crash {
-                replicas,
-                power,
-                down_ns,
-            } => {
-                for node in
-                    (0..self.scenario.options.replicas).filter(|node| replicas >> node & 1 == 1)
-                {
-                    self.crash(node, power, down_ns);
-                }
-            }
+impl Cluster<Host> {
+    /// Inject a fault that is particular to this kind of node.
+    pub(super) fn inject(&mut self, index: usize, fault: &Fault) {
+        match *fault {
             Fault::CrashInStep {
                 replica,
                 outputs,
@@ -62,22 +30,6 @@ impl Host {
                 after,
                 down_ns,
             } => self.plan_death_at_sync(replica, of_directory, after, down_ns),
-            Fault::PowerCut { loss, down_ns } => {
-                self.tally.add("power cuts of all");
-                for node in 0..self.scenario.options.replicas {
-                    // Restarts are staggered.
-                    let down_ns = down_ns + self.draw(Domain::Loss, node).below(down_ns + 1);
-                    self.crash(node, Some(loss), down_ns);
-                }
-            }
-            Fault::Cut {
-                links,
-                for_ns,
-                hold,
-            } => {
-                self.tally.add("cuts of links");
-                self.network.cut(links, now_ns + for_ns, hold);
-            }
             Fault::JournalDamage {
                 replica,
                 damage,
@@ -91,62 +43,9 @@ impl Host {
                 pick,
                 down_ns,
             } => self.lose_file(replica, mishap, pick, down_ns),
-            Fault::DirectoryCopied { replica } => self.copy_directory(replica),
-            Fault::DirectoryRestored { replica, down_ns } => {
-                self.restore_directory(replica, down_ns);
-            }
-            Fault::Release {
-                replica,
-                newer,
-                down_ns,
-            } => self.change_release(replica, newer, down_ns),
-            Fault::DiskReplaced { replica, down_ns } => self.replace_disk(replica, down_ns),
-            Fault::GivenUp { replica, down_ns } => {
-                if !self.give_up(replica, down_ns) {
-                    let again_ns = now_ns + given_up::AGAIN_NS;
-                    self.schedule.plan(again_ns, 0, Happening::Fault(index));
-                }
-            }
-            other => self.hinder(&other),
-        }
-    }
-
-    /// Inject faults that only make a node slow or its requests fail.
-    fn hinder(&mut self, fault: &Fault) {
-        let now_ns = self.now_ns();
-        let (Fault::Pause { replica, .. }
-        | Fault::SlowDisk { replica, .. }
-        | Fault::DiskFull { replica, .. }
-        | Fault::SyncError { replica, .. }
-        | Fault::Misread { replica }
-        | Fault::ClockJump { replica, .. }) = fault
-        else {
-            return;
-        };
-        let Some(node) = self.nodes.get_mut(usize::from(*replica)) else {
-            return;
-        };
-        match fault {
-            Fault::Pause { for_ns, .. } => {
-                self.tally.add("pauses");
-                node.busy_until_ns = node.busy_until_ns.max(now_ns + for_ns);
-            }
-            Fault::SlowDisk { factor, for_ns, .. } => {
-                self.tally.add("slow disks");
-                (node.slow_until_ns, node.slow_factor) = (now_ns + for_ns, *factor);
-            }
-            Fault::DiskFull { for_ns, .. } => {
-                self.causes.add(*replica, Cause::Full);
-                node.full_until_ns = now_ns + for_ns;
-            }
-            Fault::SyncError { down_ns, .. } => {
-                self.causes.add(*replica, Cause::FailedSync);
-                node.sync_error = Some(*down_ns);
-            }
-            Fault::Misread { .. } => node.directory.misread(),
-            Fault::ClockJump { by_ns, .. } => {
-                self.tally.add("clock jumps");
-                node.clock.jump(*by_ns);
+            Fault::GivenUp { replica, down_ns } if !self.give_up(replica, down_ns) => {
+                let again_ns = self.now_ns() + given_up::AGAIN_NS;
+                self.schedule.plan(again_ns, 0, Event::Fault(index));
             }
             _ => {}
         }
@@ -159,13 +58,13 @@ impl Host {
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
-        node.death = Some(PlannedCrash {
+        node.storage.death = Some(PlannedCrash {
             power,
             down_ns,
             sent: sends.then_some(outputs),
         });
         if !sends {
-            node.directory.die_at(count, draw);
+            node.storage.directory.die_at(count, draw);
         }
     }
 
@@ -177,19 +76,19 @@ impl Host {
         if node.process.is_none() {
             return;
         }
-        node.death = Some(PlannedCrash {
+        node.storage.death = Some(PlannedCrash {
             power: None,
             down_ns,
             sent: None,
         });
-        node.directory.die_at_sync(of_directory, after);
+        node.storage.directory.die_at_sync(of_directory, after);
     }
 
     /// Handle a crash in the middle of a file operation.
     pub(super) fn crash_at_file_operation(&mut self, node: u8) {
         self.tally.add("crashes amid work on files");
         self.causes.add(node, Cause::Torn);
-        let death = self.nodes[usize::from(node)].death.take();
+        let death = self.nodes[usize::from(node)].storage.death.take();
         let (power, down_ns) =
             death.map_or((None, SECOND / 10), |death| (death.power, death.down_ns));
         self.end_process(node);
@@ -213,7 +112,7 @@ impl Host {
         let result = self.check_full_disk_reported(node);
         self.check(node, result);
         let state = &mut self.nodes[usize::from(node)];
-        state.directory.end();
+        state.storage.directory.end();
         let status = state.process.take().map(|process| process.replica.status());
         if let Some(status) = status {
             self.count(&status);
@@ -239,37 +138,19 @@ impl Host {
     }
 
     fn after_end(&mut self, node: u8, power: Option<Loss>, sent: Option<u8>, down_ns: u64) {
-        let now_ns = self.now_ns();
         let mut draw = self.draw(Domain::Loss, node);
-        self.trace
-            .event(now_ns, node, "crash", &[u64::from(power.is_some())]);
-        self.trace.explain(now_ns, node, || {
-            format!(
-                "crash, power {power:?}, down for {} ms",
-                down_ns / 1_000_000
-            )
-        });
+        self.trace_crash(node, power, down_ns);
         self.hang_up(node, sent, power.is_some());
-        self.tally.add("crashes");
-        self.causes.add(node, Cause::Crash);
-        let state = &mut self.nodes[usize::from(node)];
+        let storage = &mut self.nodes[usize::from(node)].storage;
         if let Some(loss) = power {
-            self.tally.add("power losses");
-            self.causes.add(node, Cause::Torn);
-            state.directory.lose_power(loss, &mut draw);
+            storage.directory.lose_power(loss, &mut draw);
         }
-        state.death = None;
-        state.busy_until_ns = 0;
-        self.schedule
-            .plan(now_ns + down_ns, 1, Happening::Start { node });
+        storage.death = None;
+        self.after_crash(node, power, down_ns);
     }
 
     /// Crash a process between two steps, with or without a power loss, and schedule its restart.
-    pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
-        if self.restored.is_some() {
-            // Replicas that remember the newer state stay up until the older copy is detected.
-            return;
-        }
+    pub(super) fn crash_process(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &state.process else {
             return;
@@ -280,46 +161,6 @@ impl Host {
         }
         self.collect_counters(node);
         self.after_end(node, power, None, down_ns);
-    }
-
-    /// Restart a process with another release.
-    fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
-        if self.scenario.options.old_releases == 0 {
-            return;
-        }
-        let Some(state) = self.nodes.get_mut(usize::from(node)) else {
-            return;
-        };
-        state.release = if newer { NEWER } else { OLDER };
-        self.tally
-            .add(if newer { "upgrades" } else { "downgrades" });
-        self.stop(node, down_ns);
-    }
-
-    /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
-    pub(super) fn replace_disk(&mut self, replica: u8, down_ns: u64) {
-        let serves = |node: &Node| node.refused.is_none();
-        let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
-        if !all_are_fit || usize::from(replica) >= self.nodes.len() {
-            return;
-        }
-        self.crash(replica, None, down_ns);
-        self.tally.add("disks replaced");
-        self.causes.add(replica, Cause::Replaced);
-        let disk = empty(&self.scenario.options);
-        self.nodes[usize::from(replica)].replace_disk(disk);
-    }
-
-    /// Return whether every member has completed its handshakes. No member may lose its disk before that.
-    pub(super) fn all_have_met(&self) -> bool {
-        self.nodes.iter().all(Node::has_met_all)
-    }
-
-    /// Return whether every member but one has completed its handshakes.
-    fn others_have_met(&self, replica: u8) -> bool {
-        (0..)
-            .zip(&self.nodes)
-            .all(|(member, node)| member == replica || node.has_met_all())
     }
 
     /// Damage the record of a committed operation, provided that the head of a later intact committed record states
@@ -334,7 +175,7 @@ impl Host {
         };
         let committed = process.stepped.report().commit_max;
         let config = config_of(&self.scenario.options, replica, node.release);
-        let damaged = node.directory.with_disk(|disk| {
+        let damaged = node.storage.directory.with_disk(|disk| {
             let candidates = damageable(disk, &config, committed);
             if candidates.is_empty() {
                 return None;
@@ -352,8 +193,8 @@ impl Host {
             })
         });
         if let Some(injury) = damaged {
-            node.injuries.push(injury);
-            node.has_damaged_records = true;
+            node.storage.injuries.push(injury);
+            node.storage.has_damaged_records = true;
             self.causes.add(replica, Cause::Record);
             self.tally.add("records damaged");
         }
@@ -369,7 +210,7 @@ impl Host {
             return;
         };
         let first = usize::from(pair) * 2;
-        let scars = node.directory.with_disk(|disk| {
+        let scars = node.storage.directory.with_disk(|disk| {
             let opened = superblock_of(disk);
             let is_whole = |copy: &usize| (first..first + 2).contains(copy);
             if opened.is_none_or(|opened| !opened.repair.iter().all(is_whole)) {
@@ -385,8 +226,8 @@ impl Host {
             Some(scars)
         });
         if let Some(scars) = scars {
-            node.superblock_scars.extend(scars);
-            node.has_damaged_superblock = true;
+            node.storage.superblock_scars.extend(scars);
+            node.storage.has_damaged_superblock = true;
             self.causes.add(replica, Cause::Superblock);
             self.tally.add("superblock copies damaged");
         }
@@ -394,18 +235,19 @@ impl Host {
 
     /// Crash a process, and damage a file of its data directory during the downtime.
     fn lose_file(&mut self, replica: u8, mishap: Mishap, pick: u64, down_ns: u64) {
-        let runs = |node: &Node| node.process.is_some();
+        let runs = |node: &Node<Host>| node.process.is_some();
         let is_running = self.nodes.get(usize::from(replica)).is_some_and(runs);
-        if self.restored.is_some() || !is_running || !self.all_have_met() {
+        if self.undetected_rollback.is_some() || !is_running || !self.all_have_met() {
             return;
         }
         self.crash(replica, None, down_ns);
         let node = &mut self.nodes[usize::from(replica)];
         let lost = node
+            .storage
             .directory
             .with_disk(|disk| lose_one(disk, mishap, pick));
         if let Some(name) = lost {
-            node.has_lost_files = true;
+            node.storage.has_lost_files = true;
             self.causes.add(replica, Cause::File);
             self.tally.add(match mishap {
                 Mishap::CutShort => "files cut short",
@@ -428,7 +270,7 @@ impl Host {
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
-        let damaged = node.directory.with_disk(|disk| {
+        let damaged = node.storage.directory.with_disk(|disk| {
             let name = disk
                 .names()
                 .filter(|name| {
@@ -441,7 +283,7 @@ impl Host {
             Some(())
         });
         if damaged.is_some() {
-            node.has_damaged_checkpoint = true;
+            node.storage.has_damaged_checkpoint = true;
             self.causes.add(replica, Cause::Checkpoint);
             self.tally.add("checkpoints damaged");
         }

@@ -1,21 +1,24 @@
-//! Loss of two members, one of which the operator gives up (`cluster.given_up`). The other one, with an empty disk, becomes a
+//! Loss of two members, one of which the operator gives up (`cluster.storage.given_up`). The other one, with an empty disk, becomes a
 //! voter before it has caught up.
 
 use headrace_vsr::api::Status;
 
-use super::Host;
-use super::node::Node;
+use super::{Cluster, Host};
+use crate::cluster::Node;
 use crate::options::MILLISECOND;
 
 /// Time until the next attempt to lose two members.
 pub(super) const AGAIN_NS: u64 = 7 * MILLISECOND;
 
-impl Host {
+impl Cluster<Host> {
     /// Lose the disk of a replica and another member for good. Returns false if no third one holds all that is committed:
     /// the rest would be lost with them.
     pub(super) fn give_up(&mut self, replaced: u8, down_ns: u64) -> bool {
-        let serves = |node: &Node| node.refused.is_none() && !node.gone;
-        if !self.nodes.iter().all(serves) || !self.all_have_met() || self.restored.is_some() {
+        let serves = |node: &Node<Host>| node.refused.is_none() && !node.is_removed;
+        if !self.nodes.iter().all(serves)
+            || !self.all_have_met()
+            || self.undetected_rollback.is_some()
+        {
             return false;
         }
         let others = (0..self.scenario.options.replicas).filter(|member| *member != replaced);
@@ -26,12 +29,12 @@ impl Host {
         let gone: Vec<u8> = others.filter(|member| *member != survivor).collect();
         for member in &gone {
             self.end_process(*member);
-            self.nodes[usize::from(*member)].gone = true;
+            self.nodes[usize::from(*member)].is_removed = true;
         }
         self.replace_disk(replaced, down_ns);
         self.crash(survivor, None, down_ns);
         for node in &mut self.nodes {
-            node.given_up.clone_from(&gone);
+            node.storage.given_up.clone_from(&gone);
         }
         true
     }

@@ -1,4 +1,4 @@
-//! Node: its data directory and clock, and the process that currently runs on it.
+//! Data directory of a node, and the process that currently runs on it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,16 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headrace_replica::stepped::SteppedReplica;
 use headrace_replica::surroundings::{self, Environment};
 use headrace_replica::{Replica, ReplicaConfig, StartError, TimeoutProfile};
+use headrace_vsr::api::Report;
 use headrace_vsr::frame::Release;
 use headrace_vsr::frame::area::Request;
 use headrace_vsr::neighbours::Reading;
+use headrace_vsr::trust::Standing;
 
-use super::directory::{DataDirectory, DirectoryHandle, MARKER, SUPERBLOCK};
+use super::Host;
+use super::directory::{DataDirectory, DirectoryHandle};
 use super::wire::{Shared, Socket};
-use crate::checker::Progress;
-use crate::clock::Clock;
+use crate::cluster::{self, MARKER, Node, SUPERBLOCK, Storage, empty};
 use crate::disk::{DamagedBytes, Disk};
-use crate::machine::{Machine, NEWER, OLDER};
+use crate::machine::{Machine, NEWER};
 use crate::mutants::HostFault;
 use crate::options::Options;
 use crate::plan::Loss;
@@ -36,16 +38,6 @@ pub(super) struct PlannedCrash {
     pub(super) sent: Option<u8>,
 }
 
-/// Copy of a data directory.
-#[derive(Clone, Debug)]
-pub(super) struct Copied {
-    pub(super) disk: Disk,
-    /// Upper bound of the log view in the copy.
-    pub(super) log_view: u32,
-    /// Upper bound of the newest operation in that log.
-    pub(super) op: u64,
-}
-
 /// Damage to a journal record: its position, and the damaged bytes.
 #[derive(Clone, Debug)]
 pub(super) struct RecordDamage {
@@ -55,32 +47,16 @@ pub(super) struct RecordDamage {
     pub(super) scar: DamagedBytes,
 }
 
-/// A node.
+/// Data directory of a node, and what is expected of it.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "independent facts about a machine, its disk and its release"
+    reason = "independent facts about a data directory"
 )]
-pub(super) struct Node {
+pub(crate) struct HostDirectory {
     pub(super) directory: Arc<DataDirectory>,
-    pub(super) clock: Clock,
     pub(super) clocks: Arc<Clocks>,
-    pub(super) release: Release,
-    pub(super) has_run_newer: bool,
-    pub(super) copy: Option<Copied>,
-    /// Number of process starts on this node.
-    pub(super) starts: u64,
-    pub(super) process: Option<Process>,
-    /// Reason why no process can start on this node any more.
-    pub(super) refused: Option<String>,
-    pub(super) busy_until_ns: u64,
-    pub(super) slow_until_ns: u64,
-    pub(super) slow_factor: u32,
-    pub(super) full_until_ns: u64,
-    /// Downtime of the process after the next sync, which fails.
-    pub(super) sync_error: Option<u64>,
     pub(super) death: Option<PlannedCrash>,
-    pub(super) progress: Progress,
     pub(super) injuries: Vec<RecordDamage>,
     pub(super) superblock_scars: Vec<DamagedBytes>,
     /// True if the process has reported that its disk is full.
@@ -94,13 +70,11 @@ pub(super) struct Node {
     pub(super) has_lost_files: bool,
     /// Members that the operator has declared lost in the settings of this node.
     pub(super) given_up: Vec<u8>,
-    /// True if the node stays down permanently.
-    pub(super) gone: bool,
 }
 
 /// Process of a replica.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     pub(super) incarnation: u64,
     pub(super) replica: Replica,
     pub(super) stepped: SteppedReplica,
@@ -113,6 +87,36 @@ pub(super) struct Process {
     pub(super) writes: bool,
     pub(super) works_on_files: bool,
     pub(super) wrote_ns: u64,
+}
+
+impl cluster::Process for Process {
+    fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn report(&self) -> Report {
+        self.stepped.report()
+    }
+
+    fn has_begun(&self) -> bool {
+        self.stepped.has_begun()
+    }
+
+    fn is_proven(&self) -> bool {
+        self.stepped.is_proven()
+    }
+
+    fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
+        self.stepped.remembers_newer_state(peer, standing)
+    }
+
+    fn executed(&self) -> Option<u64> {
+        None
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
 }
 
 /// Client that waits for the result of a request.
@@ -134,13 +138,7 @@ pub(super) enum Waiting {
     },
 }
 
-impl Node {
-    /// Return whether the replica is proven and needs no more handshakes with all others.
-    pub(super) fn has_met_all(&self) -> bool {
-        self.directory
-            .with_disk(|disk| disk.read(SUPERBLOCK).is_some() && disk.read(MARKER).is_none())
-    }
-
+impl HostDirectory {
     pub(super) fn new(
         fates: Fates,
         options: &Options,
@@ -149,25 +147,8 @@ impl Node {
     ) -> Self {
         Self {
             directory: Arc::new(DataDirectory::new(empty(options), misdeed)),
-            clock: Clock::new(&fates, replica, options.clock_skew_ppm),
             clocks: Arc::new(Clocks::new(fates, replica)),
-            release: if options.old_releases >> replica & 1 == 1 {
-                OLDER
-            } else {
-                NEWER
-            },
-            has_run_newer: false,
-            copy: None,
-            starts: 0,
-            process: None,
-            refused: None,
-            busy_until_ns: 0,
-            slow_until_ns: 0,
-            slow_factor: 1,
-            full_until_ns: 0,
-            sync_error: None,
             death: None,
-            progress: Progress::default(),
             injuries: Vec::new(),
             superblock_scars: Vec::new(),
             has_reported_full: false,
@@ -177,14 +158,17 @@ impl Node {
             has_damaged_records: false,
             has_lost_files: false,
             given_up: Vec::new(),
-            gone: false,
         }
     }
+}
 
-    /// Replace the disk and reset all expectations about the data directory.
-    pub(super) fn replace_disk(&mut self, disk: Disk) {
+impl Storage for HostDirectory {
+    fn copied(&self) -> Disk {
+        self.directory.with_disk(|disk| disk.clone())
+    }
+
+    fn replace(&mut self, disk: Disk, _is_empty: bool) {
         self.directory.with_disk(|old| *old = disk);
-        self.progress = Progress::default();
         self.injuries.clear();
         self.superblock_scars.clear();
         self.has_damaged_superblock = false;
@@ -193,6 +177,22 @@ impl Node {
         self.has_lost_files = false;
     }
 
+    fn has_met_all(&self) -> bool {
+        self.directory
+            .with_disk(|disk| disk.read(SUPERBLOCK).is_some() && disk.read(MARKER).is_none())
+    }
+
+    fn misread(&mut self) {
+        self.directory.misread();
+    }
+
+    fn spare(&mut self) {
+        self.death = None;
+        self.directory.spare();
+    }
+}
+
+impl Node<Host> {
     /// Start a process on the data directory.
     pub(super) fn open(
         &self,
@@ -201,12 +201,12 @@ impl Node {
         wires: &Shared,
     ) -> Result<(Replica, SteppedReplica), StartError> {
         let handle = Replica::new(ReplicaConfig {
-            given_up: self.given_up.clone(),
+            given_up: self.storage.given_up.clone(),
             ..config_of(options, replica, self.release)
         })?;
         let stepped = handle.start_single_stepped(&Environment {
-            files: Arc::new(DirectoryHandle::new(&self.directory)),
-            machine: Arc::clone(&self.clocks) as Arc<dyn surroundings::Machine>,
+            files: Arc::new(DirectoryHandle::new(&self.storage.directory)),
+            machine: Arc::clone(&self.storage.clocks) as Arc<dyn surroundings::Machine>,
             network: Some(Arc::new(Socket {
                 wires: wires.clone(),
                 node: replica,
@@ -216,9 +216,9 @@ impl Node {
     }
 }
 
-/// An empty disk.
-pub(super) fn empty(options: &Options) -> Disk {
-    Disk::new(options.disk.weak_names, options.disk.weak_size)
+/// Id of the cluster.
+pub(super) fn cluster_id(options: &Options) -> u128 {
+    config_of(options, 0, NEWER).cluster_id()
 }
 
 /// Configuration of a replica.

@@ -6,7 +6,7 @@ use headrace_vsr::api::{CommandReply, Status};
 use headrace_vsr::frame::digest;
 
 use super::node::Process;
-use super::{Happening, Host, alarms, talk};
+use super::{Cluster, Host, HostEvent, alarms, talk};
 use crate::checker::{Check, Executed, ReplicaState, Violation};
 use crate::machine::{Command, Execution, NEWER};
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
@@ -25,34 +25,36 @@ pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
 
 /// Response of a state machine.
 #[derive(Debug)]
-pub(super) enum MachineAnswer {
+pub(crate) enum MachineAnswer {
     Applied { op: u64, replies: Vec<Slice> },
     Checkpoint { op: u64, state: Slice },
     Restored { op: u64 },
 }
 
-impl Host {
+impl Cluster<Host> {
     /// Start a process, unless one is running or the node cannot start any more.
-    pub(super) fn boot(&mut self, node: u8) {
+    pub(super) fn start(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        if state.process.is_some() || state.gone || state.refused.is_some() {
+        if state.process.is_some() || state.is_removed || state.refused.is_some() {
             return;
         }
         state.starts += 1;
         let starts = state.starts;
-        state.directory.begin();
-        state.directory.fill(now_ns < state.full_until_ns);
-        state.clocks.set(state.clock.at(now_ns));
+        state.storage.directory.begin();
+        state.storage.directory.fill(now_ns < state.full_until_ns);
+        state.storage.clocks.set(state.clock.at(now_ns));
         self.trace.event(now_ns, node, "start", &[starts]);
         self.trace
             .explain(now_ns, node, || format!("start {starts}"));
         self.tally.add("starts");
-        (state.has_reported_full, state.without_space_before) =
-            (false, state.directory.counts().without_space);
+        (
+            state.storage.has_reported_full,
+            state.storage.without_space_before,
+        ) = (false, state.storage.directory.counts().without_space);
         let expected = alarms::expected(state, &self.scenario.options, node);
-        let opened = state.open(&self.scenario.options, node, &self.wires);
-        if state.directory.is_dead() {
+        let opened = state.open(&self.scenario.options, node, &self.kind.wires);
+        if state.storage.directory.is_dead() {
             drop(opened);
             self.tally.add("crashes while opening");
             return self.crash_at_file_operation(node);
@@ -65,8 +67,8 @@ impl Host {
                     Err(violation) => return self.fail(node, violation),
                 };
                 state.has_run_newer |= state.release == NEWER;
-                state.has_damaged_superblock = false;
-                state.superblock_scars.clear();
+                state.storage.has_damaged_superblock = false;
+                state.storage.superblock_scars.clear();
                 let status = replica.status();
                 state.process = Some(Process {
                     incarnation: starts,
@@ -81,8 +83,8 @@ impl Host {
                     wrote_ns: now_ns,
                 });
                 let incarnation = starts;
-                let idle = Happening::Idle { node, incarnation };
-                self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
+                let idle = HostEvent::Idle { node, incarnation };
+                self.schedule.plan_own(now_ns + SEAL_AFTER_NS, 1, idle);
                 let result = self.check_start_metrics(node, expected, &status);
                 self.check(node, result);
                 self.run_turn(node);
@@ -102,14 +104,13 @@ impl Host {
             StartError::Storage { .. } => {
                 // After a failed sync or with a full disk the operator tries again.
                 self.tally.add("starts that could not write");
-                return self
-                    .schedule
-                    .plan(now_ns + SECOND / 2, 1, Happening::Start { node });
+                return self.plan_start(node, SECOND / 2);
             }
             _ => {}
         }
-        let excused =
-            state.has_damaged_superblock || state.has_damaged_checkpoint || state.has_lost_files;
+        let excused = state.storage.has_damaged_superblock
+            || state.storage.has_damaged_checkpoint
+            || state.storage.has_lost_files;
         state.refused = Some(error.to_string());
         self.tally.add("starts refused");
         if !excused {
@@ -121,7 +122,6 @@ impl Host {
     /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
     pub(super) fn too_old(&mut self, node: u8) {
         self.tally.add("older releases refused");
-        let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
         if !state.has_run_newer {
             let what = format!(
@@ -131,15 +131,7 @@ impl Host {
         }
         state.release = NEWER;
         self.end_process(node);
-        let start = Happening::Start { node };
-        self.schedule.plan(now_ns + SECOND / 5, 1, start);
-    }
-
-    fn runs(&self, node: u8, incarnation: u64) -> bool {
-        self.nodes[usize::from(node)]
-            .process
-            .as_ref()
-            .is_some_and(|process| process.incarnation == incarnation)
+        self.plan_start(node, SECOND / 5);
     }
 
     pub(super) fn wake(&mut self, node: u8, incarnation: u64) {
@@ -169,30 +161,31 @@ impl Host {
                 .is_none_or(|at_ns| at_ns > state.busy_until_ns)
             {
                 process.wake_ns = Some(state.busy_until_ns);
-                let wake = Happening::Wake { node, incarnation };
-                self.schedule.plan(state.busy_until_ns, 2, wake);
+                let wake = HostEvent::Wake { node, incarnation };
+                self.schedule.plan_own(state.busy_until_ns, 2, wake);
             }
             return;
         }
-        state.directory.fill(now_ns < state.full_until_ns);
-        state.clocks.set(state.clock.at(now_ns));
+        state.storage.directory.fill(now_ns < state.full_until_ns);
+        state.storage.clocks.set(state.clock.at(now_ns));
         let is_alone = self.scenario.options.replicas == 1;
         state
+            .storage
             .directory
             .fail_sync(is_alone && state.sync_error.is_some());
         process.stepped.process();
-        state.directory.fail_sync(false);
-        if state.directory.is_dead() {
+        state.storage.directory.fail_sync(false);
+        if state.storage.directory.is_dead() {
             // The crash was during a write in this turn. All later work of the turn is void.
             return self.crash_at_file_operation(node);
         }
-        if let Some(death) = state.death.filter(|death| death.sent.is_some()) {
+        if let Some(death) = state.storage.death.filter(|death| death.sent.is_some()) {
             let events = process.replica.take_events();
             self.trace.explain(now_ns, node, || {
                 format!("dies with {} events untold", events.len())
             });
             self.tally.add("crashes amid sending");
-            state.death = None;
+            state.storage.death = None;
             return self.crash_sending(node, death);
         }
         let events = process.replica.take_events();
@@ -233,14 +226,14 @@ impl Host {
         if !process.writes && process.stepped.writer_has_jobs() {
             process.writes = true;
             let at_ns = now_ns + latency_ns(options.append_mean_ns);
-            let writer = Happening::Writer { node, incarnation };
-            self.schedule.plan(at_ns, 1, writer);
+            let writer = HostEvent::Writer { node, incarnation };
+            self.schedule.plan_own(at_ns, 1, writer);
         }
         if !process.works_on_files && process.stepped.files_have_jobs() {
             process.works_on_files = true;
             let at_ns = now_ns + latency_ns(options.superblock_mean_ns);
-            let files = Happening::Files { node, incarnation };
-            self.schedule.plan(at_ns, 1, files);
+            let files = HostEvent::Files { node, incarnation };
+            self.schedule.plan_own(at_ns, 1, files);
         }
         if let Some(deadline_ns) = process.stepped.deadline_ns() {
             let at_ns = state
@@ -249,8 +242,8 @@ impl Host {
                 .max(now_ns + MICROSECOND);
             if process.wake_ns.is_none_or(|wake_ns| wake_ns > at_ns) {
                 process.wake_ns = Some(at_ns);
-                let wake = Happening::Wake { node, incarnation };
-                self.schedule.plan(at_ns, 2, wake);
+                let wake = HostEvent::Wake { node, incarnation };
+                self.schedule.plan_own(at_ns, 2, wake);
             }
         }
     }
@@ -262,22 +255,25 @@ impl Host {
         }
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        state.directory.fill(now_ns < state.full_until_ns);
-        state.directory.fail_sync(state.sync_error.is_some());
+        state.storage.directory.fill(now_ns < state.full_until_ns);
+        state
+            .storage
+            .directory
+            .fail_sync(state.sync_error.is_some());
         let Some(process) = &mut state.process else {
             return;
         };
         process.writes = false;
         process.wrote_ns = now_ns;
         process.stepped.write();
-        state.directory.fail_sync(false);
+        state.storage.directory.fail_sync(false);
         self.trace
-            .event(now_ns, node, "wrote", &[state.directory.past()]);
-        if state.directory.is_dead() {
+            .event(now_ns, node, "wrote", &[state.storage.directory.past()]);
+        if state.storage.directory.is_dead() {
             return self.crash_at_file_operation(node);
         }
-        let idle = Happening::Idle { node, incarnation };
-        self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
+        let idle = HostEvent::Idle { node, incarnation };
+        self.schedule.plan_own(now_ns + SEAL_AFTER_NS, 1, idle);
         self.run_turn(node);
     }
 
@@ -288,15 +284,15 @@ impl Host {
         }
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        state.directory.fill(now_ns < state.full_until_ns);
+        state.storage.directory.fill(now_ns < state.full_until_ns);
         let Some(process) = &mut state.process else {
             return;
         };
         process.works_on_files = false;
         process.stepped.work_on_files();
         self.trace
-            .event(now_ns, node, "files", &[state.directory.past()]);
-        if state.directory.is_dead() {
+            .event(now_ns, node, "files", &[state.storage.directory.past()]);
+        if state.storage.directory.is_dead() {
             return self.crash_at_file_operation(node);
         }
         self.run_turn(node);
@@ -310,14 +306,14 @@ impl Host {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
         // A seal may begin a journal file.
-        state.directory.fill(now_ns < state.full_until_ns);
+        state.storage.directory.fill(now_ns < state.full_until_ns);
         if let Some(process) = &mut state.process
             && process.wrote_ns + SEAL_AFTER_NS <= now_ns
         {
             if process.stepped.seal() {
                 self.tally.add("seals");
             }
-            if state.directory.is_dead() {
+            if state.storage.directory.is_dead() {
                 self.crash_at_file_operation(node);
             }
         }
@@ -474,12 +470,12 @@ impl Host {
             draw.below(200 * MICROSECOND)
         };
         let incarnation = self.nodes[usize::from(node)].starts;
-        let answers = Happening::Machine {
+        let answers = HostEvent::Machine {
             node,
             incarnation,
             answer,
         };
-        self.schedule.plan(self.now_ns() + late_ns, 1, answers);
+        self.schedule.plan_own(self.now_ns() + late_ns, 1, answers);
     }
 
     pub(super) fn machine_answers(&mut self, node: u8, incarnation: u64, answer: MachineAnswer) {
@@ -521,7 +517,7 @@ impl Host {
             return;
         };
         let report = process.stepped.report();
-        self.views = self.views.max(report.view);
+        self.kind.views = self.kind.views.max(report.view);
         let result = state.progress.check(ReplicaState {
             incarnation: process.incarnation,
             view: report.view,
@@ -540,7 +536,7 @@ impl Host {
     fn stopped(&mut self, node: u8, reason: &str) {
         let now_ns = self.now_ns();
         if reason.contains("restored from a backup") {
-            return self.found_out(node);
+            return self.detect_rollback(node, false);
         }
         if reason.contains("is in force in this group") {
             return self.too_old(node);

@@ -9,7 +9,7 @@ use headrace_vsr::frame::area::{
 use headrace_vsr::frame::{Frame, Intake, NO_REPLICA, Operation, Origin};
 
 use super::node::Waiting;
-use super::{FRAME_BYTES_MAX, Host};
+use super::{Cluster, FRAME_BYTES_MAX, Host};
 use crate::checker::{Check, Violation};
 use crate::client::{ClientRequest, ClientResponse, since};
 use crate::machine::Answer;
@@ -32,12 +32,12 @@ fn parts(bytes: &Slice) -> Option<(u64, u32, Slice)> {
     Some((op, status, bytes.slice(PREFIX_BYTES..)))
 }
 
-impl Host {
+impl Cluster<Host> {
     /// Handle a client request that arrives at a process.
-    pub(super) fn asked(&mut self, from: u8, to: u8, ask: ClientRequest) {
+    pub(super) fn request(&mut self, from: u8, to: u8, ask: ClientRequest) {
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "asked", &[from.into()]);
-        let cluster = self.cluster;
+        let cluster = self.kind.cluster;
         let Some(process) = &mut self.nodes[usize::from(to)].process else {
             return;
         };
@@ -194,7 +194,7 @@ impl Host {
 
     fn respond_with_frame(&mut self, node: u8, to: u8, area: Area, body: Slice) {
         let origin = Origin {
-            cluster: self.cluster,
+            cluster: self.kind.cluster,
             group: 1,
             replica: node,
             ..Origin::default()

@@ -5,20 +5,20 @@ use std::io::{self, ErrorKind};
 use headrace_buffer::Slice;
 
 use super::wire::{EndId, Outgoing};
-use super::{Happening, Host};
+use super::{Cluster, Host, HostEvent};
 use crate::options::{MILLISECOND, SECOND};
 use crate::random::Domain;
 
 /// Retransmission delay of a lost segment.
 const RETRANSMITTED_NS: u64 = 200 * MILLISECOND;
 
-impl Host {
+impl Cluster<Host> {
     /// Start the dials, sends and closes of a process. `sent`: only this many connections get anything.
     pub(super) fn send(&mut self, node: u8, sent: Option<u8>) {
-        for (from, to) in self.wires.dials() {
+        for (from, to) in self.kind.wires.dials() {
             self.dial(from, to);
         }
-        let outgoing = self.wires.outgoing(node);
+        let outgoing = self.kind.wires.outgoing(node);
         let sent = sent.map_or(usize::MAX, usize::from);
         for outgoing in outgoing.into_iter().take(sent) {
             self.send_one(node, outgoing);
@@ -36,8 +36,12 @@ impl Host {
             self.segment(node, to, end, bytes);
         }
         if closes {
-            let at_ns = self.now_ns().max(self.arrivals.remove(&end).unwrap_or(0)) + MILLISECOND;
-            self.schedule.plan(at_ns, 2, Happening::Closed { to, end });
+            let at_ns = self
+                .now_ns()
+                .max(self.kind.arrivals.remove(&end).unwrap_or(0))
+                + MILLISECOND;
+            self.schedule
+                .plan_own(at_ns, 2, HostEvent::Closed { to, end });
         }
     }
 
@@ -62,35 +66,35 @@ impl Host {
             // A connection ends if a cut drops a segment or retransmission fails for too long.
             None if is_cut || draw.chance(100_000) => {
                 self.tally.add("connections broken");
-                let broken = Happening::Broken {
+                let broken = HostEvent::Broken {
                     nodes: [from, to],
                     end,
                 };
                 let at_ns = now_ns + draw.within(1, 2_000) * MILLISECOND;
-                return self.schedule.plan(at_ns, 2, broken);
+                return self.schedule.plan_own(at_ns, 2, broken);
             }
             None => {
                 self.tally.add("segments sent again");
                 (now_ns + RETRANSMITTED_NS, bytes)
             }
         };
-        let newest_ns = self.arrivals.entry(end).or_default();
+        let newest_ns = self.kind.arrivals.entry(end).or_default();
         *newest_ns = at_ns.max(*newest_ns);
-        let arrived = Happening::Arrived {
+        let arrived = HostEvent::Arrived {
             from,
             to,
             end,
             bytes,
         };
-        self.schedule.plan(*newest_ns, 2, arrived);
+        self.schedule.plan_own(*newest_ns, 2, arrived);
     }
 
     pub(super) fn arrived(&mut self, from: u8, to: u8, end: EndId, bytes: &Slice) {
         self.network.arrived(from, to);
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "arrived", &[from.into()]);
-        if !self.wires.arrive(end, bytes) {
-            self.wires.close_both(end);
+        if !self.kind.wires.arrive(end, bytes) {
+            self.kind.wires.close_both(end);
             return self.run_turn(from);
         }
         self.run_turn(to);
@@ -108,12 +112,12 @@ impl Host {
         } else {
             now_ns + MILLISECOND
         };
-        let dialled = Happening::Dialled {
+        let dialled = HostEvent::Dialled {
             from,
             to,
             incarnation,
         };
-        self.schedule.plan(at_ns, 2, dialled);
+        self.schedule.plan_own(at_ns, 2, dialled);
     }
 
     pub(super) fn dialled(&mut self, from: u8, to: u8, incarnation: u64) {
@@ -131,7 +135,7 @@ impl Host {
             Err(io::Error::from(ErrorKind::TimedOut))
         } else if answers {
             self.tally.add("connections dialled");
-            Ok(self.wires.connect(from, to))
+            Ok(self.kind.wires.connect(from, to))
         } else {
             Err(ErrorKind::ConnectionRefused.into())
         };
@@ -143,7 +147,7 @@ impl Host {
     /// Close the connections of a process that has ended: `sent` of them still transmit the bytes written to them.
     /// Peers notice the end, with a delay if the machine lost power.
     pub(super) fn hang_up(&mut self, node: u8, sent: Option<u8>, without_power: bool) {
-        let outgoing = self.wires.end_all(node);
+        let outgoing = self.kind.wires.end_all(node);
         let sent = sent.map_or(0, usize::from);
         for (index, outgoing) in outgoing.into_iter().enumerate() {
             let Outgoing { end, to, bytes, .. } = outgoing;
@@ -152,10 +156,11 @@ impl Host {
             }
             let mut draw = self.draw(Domain::Network, node);
             let silent_ns = draw.below(2 * SECOND);
-            let known_ns = self.arrivals.remove(&end).unwrap_or(0);
+            let known_ns = self.kind.arrivals.remove(&end).unwrap_or(0);
             let at_ns = self.now_ns().max(known_ns) + MILLISECOND;
             let at_ns = at_ns + if without_power { silent_ns } else { 0 };
-            self.schedule.plan(at_ns, 2, Happening::Closed { to, end });
+            self.schedule
+                .plan_own(at_ns, 2, HostEvent::Closed { to, end });
         }
     }
 }

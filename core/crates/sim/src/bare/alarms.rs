@@ -5,10 +5,10 @@ use headrace_vsr::journal::Scan;
 use headrace_vsr::rules::Rules;
 use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
-use super::node::Node;
 use super::store::Store;
-use super::{Cluster, SUPERBLOCK};
+use super::{Bare, Cluster};
 use crate::checker::{Alarm, Check, Verdict, Violation, check_verdict};
+use crate::cluster::{Node, SUPERBLOCK};
 
 /// Check the decoding of a received frame: damaged frames must be rejected, intact ones accepted.
 pub(super) fn check_frame_decoding(
@@ -26,14 +26,15 @@ pub(super) fn check_frame_decoding(
 }
 
 /// Check that the superblock copies which a start rewrites include all damaged ones.
-pub(super) fn check_superblock_repair<R: Rules>(
-    node: &Node<R>,
+pub(super) fn check_superblock_repair<R: Rules + Clone>(
+    node: &Node<Bare<R>>,
     mended: &[usize],
 ) -> Result<(), Violation> {
     let overlooked = node
+        .storage
         .superblock_scars
         .iter()
-        .filter(|scar| node.disk.is_still_damaged(scar))
+        .filter(|scar| node.storage.disk.is_still_damaged(scar))
         .map(|scar| scar.start() / COPY_BYTES)
         .find(|copy| !mended.contains(copy));
     overlooked.map_or(Ok(()), |copy| {
@@ -43,8 +44,8 @@ pub(super) fn check_superblock_repair<R: Rules>(
 }
 
 /// Check the findings of a start, and note which operations are durable from now on.
-pub(super) fn check_start<R: Rules>(
-    node: &mut Node<R>,
+pub(super) fn check_start<R: Rules + Clone>(
+    node: &mut Node<Bare<R>>,
     scan: &Scan,
     superblock: &Superblock,
 ) -> Result<(), Violation> {
@@ -52,14 +53,18 @@ pub(super) fn check_start<R: Rules>(
         .and_then(|()| check_missed(node, scan, superblock));
     let intact = scan.entries.iter().filter(|entry| entry.intact);
     let newest = intact.map(|entry| entry.op).max().unwrap_or(0);
-    node.held_through = node.held_through.map(|held| held.max(newest));
+    node.storage.held_through = node.storage.held_through.map(|held| held.max(newest));
     result
 }
 
 /// Check that a start, which has scanned the journal, reports all damaged records.
-fn check_scan<R: Rules>(node: &Node<R>, scan: &Scan, checkpoint_op: u64) -> Result<(), Violation> {
-    for (op, place, scar) in &node.record_damage {
-        if *op <= checkpoint_op || !node.disk.is_still_damaged(scar) {
+fn check_scan<R: Rules + Clone>(
+    node: &Node<Bare<R>>,
+    scan: &Scan,
+    checkpoint_op: u64,
+) -> Result<(), Violation> {
+    for (op, place, scar) in &node.storage.record_damage {
+        if *op <= checkpoint_op || !node.storage.disk.is_still_damaged(scar) {
             continue;
         }
         let entry = scan.entries.iter().find(|entry| entry.op == *op);
@@ -73,7 +78,9 @@ fn check_scan<R: Rules>(node: &Node<R>, scan: &Scan, checkpoint_op: u64) -> Resu
             found.op == *op && serves
         });
         let verdict = match entry {
-            _ if is_elsewhere || Store::is_whole(&node.disk, *op, *place) => Verdict::Superseded,
+            _ if is_elsewhere || Store::is_whole(&node.storage.disk, *op, *place) => {
+                Verdict::Superseded
+            }
             None => Verdict::Absent,
             Some(entry) if entry.intact => Verdict::Intact,
             Some(_) => Verdict::Damaged,
@@ -87,8 +94,8 @@ fn check_scan<R: Rules>(node: &Node<R>, scan: &Scan, checkpoint_op: u64) -> Resu
 /// was not committed either, a group that lost its only copy could not decide about it.
 ///
 /// The state of a group of one, and of a disk with damage, allows no such statement.
-fn check_missed<R: Rules>(
-    node: &Node<R>,
+fn check_missed<R: Rules + Clone>(
+    node: &Node<Bare<R>>,
     scan: &Scan,
     superblock: &Superblock,
 ) -> Result<(), Violation> {
@@ -111,8 +118,8 @@ fn check_missed<R: Rules>(
 }
 
 /// Check after a cut that no head vouches for what was cut, even if the next view begins with a much longer log.
-pub(super) fn check_cut<R: Rules>(node: &Node<R>) -> Result<(), Violation> {
-    let opened = superblock::open(node.disk.read(SUPERBLOCK).unwrap_or_default());
+pub(super) fn check_cut<R: Rules + Clone>(node: &Node<Bare<R>>) -> Result<(), Violation> {
+    let opened = superblock::open(node.storage.disk.read(SUPERBLOCK).unwrap_or_default());
     let Ok(mut next) = opened.map(|opened| opened.superblock) else {
         return Ok(());
     };
@@ -122,7 +129,7 @@ pub(super) fn check_cut<R: Rules>(node: &Node<R>) -> Result<(), Violation> {
     let excused = held.max(next.commit_max).max(next.checkpoint.op);
     next.log_view += 1;
     next.view_start_op = u64::MAX;
-    let stated = Store::scan(&node.disk, &next).witnessed;
+    let stated = Store::scan(&node.storage.disk, &next).witnessed;
     if stated <= excused {
         return Ok(());
     }
@@ -132,16 +139,16 @@ pub(super) fn check_cut<R: Rules>(node: &Node<R>) -> Result<(), Violation> {
 
 /// Highest operation that was durable on the disk and was not cut since; `None` if damage may hide evidence of it, and in a
 /// group of one.
-fn held_through<R: Rules>(node: &Node<R>, superblock: &Superblock) -> Option<u64> {
-    node.held_through.filter(|_| {
+fn held_through<R: Rules + Clone>(node: &Node<Bare<R>>, superblock: &Superblock) -> Option<u64> {
+    node.storage.held_through.filter(|_| {
         superblock.replica_count() > 1
-            && node.record_damage.is_empty()
-            && node.forgotten.is_none()
-            && node.damaged_pair.is_none()
+            && node.storage.record_damage.is_empty()
+            && node.storage.forgotten.is_none()
+            && node.storage.damaged_pair.is_none()
     })
 }
 
-impl<R: Rules + Clone> Cluster<R> {
+impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Check an alarm raised by a replica.
     pub(super) fn judge_notice(&mut self, node: u8, notice: Notice) -> Result<(), Violation> {
         match notice {

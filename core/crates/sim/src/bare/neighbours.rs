@@ -7,19 +7,19 @@ use headrace_vsr::frame::{Frame, Release};
 use headrace_vsr::rules::Rules;
 
 use super::execution::clock_slack_ns;
-use super::{Cluster, Event};
+use super::{Bare, BareEvent, Cluster};
 use crate::checker::{Check, Violation};
-use crate::machine::{Command, NEWER, OLDER};
+use crate::machine::{Command, NEWER};
 use crate::mutants::HostFault;
 use crate::options::SECOND;
 
-impl<R: Rules + Clone> Cluster<R> {
+impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Time of a step of a node's process.
     pub(super) fn now(&self, node: u8) -> Now {
         let state = &self.nodes[usize::from(node)];
         let reading = state.clock.at(self.now_ns());
         let wall = match &state.process {
-            Some(_) if self.host_fault == Some(HostFault::ClockBelieved) => {
+            Some(_) if self.kind.host_fault == Some(HostFault::ClockBelieved) => {
                 Window::exact(reading.wall_ns)
             }
             Some(process) => process.neighbours.window(reading),
@@ -50,7 +50,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         if let Some(at_ns) = at_ns {
             self.schedule
-                .plan(at_ns, 4, Event::Ping { node, incarnation });
+                .plan_own(at_ns, 4, BareEvent::Ping { node, incarnation });
         }
     }
 
@@ -71,7 +71,7 @@ impl<R: Rules + Clone> Cluster<R> {
     /// Pass the release that all members support to the replica of a process, if it has changed.
     pub(super) fn pass_common_release(&mut self, node: u8) {
         let now_ns = self.now_ns();
-        let unasked = self.host_fault == Some(HostFault::ReleaseUnasked);
+        let unasked = self.kind.host_fault == Some(HostFault::ReleaseUnasked);
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &mut state.process else {
             return;
@@ -88,20 +88,6 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Restart a process with another release.
-    pub(super) fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
-        if self.scenario.options.old_releases == 0 {
-            return;
-        }
-        let Some(state) = self.nodes.get_mut(usize::from(node)) else {
-            return;
-        };
-        state.release = if newer { NEWER } else { OLDER };
-        self.tally
-            .add(if newer { "upgrades" } else { "downgrades" });
-        self.crash(node, None, down_ns);
-    }
-
     /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
     pub(super) fn upgrade_refused(&mut self, node: u8) {
         let state = &mut self.nodes[usize::from(node)];
@@ -116,8 +102,7 @@ impl<R: Rules + Clone> Cluster<R> {
         if state.process.is_some() {
             self.crash(node, None, SECOND / 5);
         } else {
-            let at_ns = self.now_ns() + SECOND / 5;
-            self.schedule.plan(at_ns, 1, Event::Start { node });
+            self.plan_start(node, SECOND / 5);
         }
     }
 

@@ -6,19 +6,18 @@ use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::Rules;
 use headrace_vsr::trust::{Standing, Trust, TrustChange};
 
-use super::{Cluster, Event};
+use super::{Bare, BareEvent, Cluster};
+use crate::cluster::MARKER;
 use crate::disk::Disk;
 use crate::mutants::HostFault;
 use crate::options::MILLISECOND;
 
-/// Marker file of an unproven replica, which withholds acknowledgements and votes.
-const MARKER: &str = "unproven";
 /// Interval at which an unproven replica asks the others for their standing.
 const MEET_EVERY_NS: u64 = 100 * MILLISECOND;
 
 /// Handshake in flight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Greeting {
+pub(crate) struct Greeting {
     pub(super) from: u8,
     pub(super) to: u8,
     /// Disk generation of the sender.
@@ -41,7 +40,7 @@ pub(super) fn is_marked(disk: &Disk) -> bool {
     disk.read(MARKER).is_some()
 }
 
-impl<R: Rules + Clone> Cluster<R> {
+impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Send a greeting from an unproven process to all others, and schedule the next one.
     pub(super) fn send_greetings(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) || self.is_proven(node) {
@@ -52,7 +51,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         let at_ns = self.now_ns() + MEET_EVERY_NS;
         self.schedule
-            .plan(at_ns, 3, Event::SendGreeting { node, incarnation });
+            .plan_own(at_ns, 3, BareEvent::SendGreeting { node, incarnation });
     }
 
     fn is_proven(&self, node: u8) -> bool {
@@ -76,7 +75,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let greeting = Greeting {
             from,
             to,
-            disk_generation: node.disk_generation,
+            disk_generation: node.storage.disk_generation,
             standing: process.standing(),
             answers,
             incarnation: process.incarnation,
@@ -89,7 +88,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         if let Some(delivery) = first {
             self.schedule
-                .plan(delivery.at_ns, 2, Event::Greeting(greeting));
+                .plan_own(delivery.at_ns, 2, BareEvent::Greeting(greeting));
         }
     }
 
@@ -105,9 +104,9 @@ impl<R: Rules + Clone> Cluster<R> {
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "greeted", &[from.into()]);
         let others = self.others(to);
-        let one_is_enough = self.host_fault == Some(HostFault::EmptyQuorumIsNew);
+        let one_is_enough = self.kind.host_fault == Some(HostFault::EmptyQuorumIsNew);
         let node = &mut self.nodes[usize::from(to)];
-        let met = &mut node.met_disk_generations[usize::from(from)];
+        let met = &mut node.storage.met_disk_generations[usize::from(from)];
         let Some(process) = &mut node.process else {
             return;
         };
@@ -178,8 +177,8 @@ impl<R: Rules + Clone> Cluster<R> {
         self.tally.add(name);
         self.trace.explain(now_ns, node, || name.to_owned());
         let state = &mut self.nodes[usize::from(node)];
-        state.disk.remove(MARKER);
-        state.disk.sync_names();
+        state.storage.disk.remove(MARKER);
+        state.storage.disk.sync_names();
         if let Some(process) = &mut state.process {
             process.trust = Trust::Proven;
         }

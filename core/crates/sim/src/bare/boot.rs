@@ -13,20 +13,21 @@ use headrace_vsr::timeouts::Profile;
 use headrace_vsr::trust::Trust;
 
 use super::execution::SEAL_AFTER_NS;
-use super::files::{self, SUPERBLOCK};
+use super::files;
 use super::node::Process;
 use super::store::Store;
-use super::{CLUSTER, Cluster, Event, GROUP, alarms, meeting};
+use super::{Bare, BareEvent, CLUSTER, Cluster, GROUP, alarms, meeting};
 use crate::checker::{Alarm, Check, Violation};
+use crate::cluster::SUPERBLOCK;
 use crate::jobs::Step;
 use crate::machine::{Machine, NEWER};
 use crate::mutants::HostFault;
 use crate::options::Options;
 use crate::random::Domain;
 
-impl<R: Rules + Clone> Cluster<R> {
+impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Start a process, unless one is running or the state of the disk prevents it.
-    pub(super) fn boot(&mut self, node: u8) {
+    pub(super) fn start(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
         if state.process.is_some() || state.is_removed || state.refused.is_some() {
@@ -42,7 +43,7 @@ impl<R: Rules + Clone> Cluster<R> {
             self.trace
                 .explain(now_ns, node, || format!("refused: {reason}"));
             let state = &mut self.nodes[usize::from(node)];
-            let excused = state.damaged_pair.is_some() || state.damaged_checkpoint;
+            let excused = state.storage.damaged_pair.is_some() || state.storage.damaged_checkpoint;
             state.process = None;
             state.refused = Some(reason.clone());
             self.tally.add("starts refused");
@@ -62,20 +63,23 @@ impl<R: Rules + Clone> Cluster<R> {
         let options = self.scenario.options.clone();
         let mut draw = self.draw(Domain::Core, node);
         let state = &mut self.nodes[usize::from(node)];
-        if state.disk.read(SUPERBLOCK).is_none() {
+        if state.storage.disk.read(SUPERBLOCK).is_none() {
             let members = (0..u64::from(options.replicas))
                 .map(|member| member + 1)
                 .collect();
             let first = Superblock::new(CLUSTER, GROUP, u64::from(node) + 1, node, members, 0);
-            if options.replicas > 1 && self.host_fault != Some(HostFault::Forgetful) {
-                meeting::mark(&mut state.disk);
+            if options.replicas > 1 && self.kind.host_fault != Some(HostFault::Forgetful) {
+                meeting::mark(&mut state.storage.disk);
             }
-            carry_out(&files::first_superblock_steps(&first), &mut state.disk);
+            carry_out(
+                &files::first_superblock_steps(&first),
+                &mut state.storage.disk,
+            );
         }
-        let sync = self.host_fault != Some(HostFault::NoSyncAtStart);
+        let sync = self.kind.host_fault != Some(HostFault::NoSyncAtStart);
         if sync {
             // Unsynced writes of the previous process may be readable now and lost in a power loss.
-            state.disk.sync(SUPERBLOCK);
+            state.storage.disk.sync(SUPERBLOCK);
         }
         let superblock = self.mended_superblock(node)?;
         let checkpoint = superblock.checkpoint;
@@ -83,8 +87,8 @@ impl<R: Rules + Clone> Cluster<R> {
         let (machine, clients) = self.machine_of(node, &checkpoint)?;
         let state = &mut self.nodes[usize::from(node)];
         let result = self.canon.restored(checkpoint.op, machine.history());
-        let (store, mut scan) = Store::recover(&mut state.disk, &superblock, sync);
-        match self.host_fault {
+        let (store, mut scan) = Store::recover(&mut state.storage.disk, &superblock, sync);
+        match self.kind.host_fault {
             Some(HostFault::HoleIsDamage) => mark_gaps_damaged(&mut scan.entries, checkpoint.op),
             Some(HostFault::DamageOverlooked) => scan.entries.retain(|entry| entry.intact),
             Some(HostFault::IntactIsDamage) if node == 0 => {
@@ -101,17 +105,14 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         self.tally
             .add_many("damaged records found at starts", damaged as u64);
-        let found = format!(
-            "found superblock {} and {}",
-            superblock.sequence,
-            listing(&scan.entries)
-        );
+        let listed = listing(&scan.entries);
+        let found = format!("found superblock {} and {listed}", superblock.sequence);
         let mut out = Vec::new();
         let neighbours = neighbours_of(&config, state.starts);
         let now = neighbours.now(state.clock.at(self.schedule.now_ns()));
         let opened = Replica::open(
             config,
-            self.rules.clone(),
+            self.kind.rules.clone(),
             superblock,
             &scan.entries,
             &clients,
@@ -131,7 +132,7 @@ impl<R: Rules + Clone> Cluster<R> {
             (state.starts, boots),
             replica,
             machine,
-            if meeting::is_marked(&state.disk) {
+            if meeting::is_marked(&state.storage.disk) {
                 Trust::unproven()
             } else {
                 Trust::Proven
@@ -147,11 +148,11 @@ impl<R: Rules + Clone> Cluster<R> {
             let result = self.causes.check(node, Alarm::Records);
             self.check(node, result);
         }
-        self.schedule.plan(
-            self.schedule.now_ns() + SEAL_AFTER_NS,
-            1,
-            Event::Idle { node, incarnation },
+        let (idle_ns, idle) = (
+            self.now_ns() + SEAL_AFTER_NS,
+            BareEvent::Idle { node, incarnation },
         );
+        self.schedule.plan_own(idle_ns, 1, idle);
         self.trace.explain(self.schedule.now_ns(), node, || found);
         self.send_greetings(node, incarnation);
         self.ping(node, incarnation);
@@ -163,14 +164,14 @@ impl<R: Rules + Clone> Cluster<R> {
     /// Superblock of a node, after its damaged copies were rewritten.
     fn mended_superblock(&mut self, node: u8) -> Result<Superblock, String> {
         let state = &mut self.nodes[usize::from(node)];
-        let opened = superblock::open(state.disk.read(SUPERBLOCK).unwrap_or_default())
+        let opened = superblock::open(state.storage.disk.read(SUPERBLOCK).unwrap_or_default())
             .map_err(|error| error.to_string())?;
         let noticed = alarms::check_superblock_repair(state, &opened.repair);
-        state.damaged_pair = None;
-        state.superblock_scars.clear();
+        state.storage.damaged_pair = None;
+        state.storage.superblock_scars.clear();
         if !opened.repair.is_empty() {
             let steps = files::repair_steps(&opened.superblock, &opened.repair);
-            carry_out(&steps, &mut state.disk);
+            carry_out(&steps, &mut state.storage.disk);
             self.tally.add("superblocks repaired");
             let caused = self.causes.check(node, Alarm::Superblock);
             self.check(node, caused);
@@ -185,7 +186,7 @@ impl<R: Rules + Clone> Cluster<R> {
         node: u8,
         checkpoint: &Checkpoint,
     ) -> Result<(Machine, Slice), String> {
-        let disk = &self.nodes[usize::from(node)].disk;
+        let disk = &self.nodes[usize::from(node)].storage.disk;
         let (machine, clients) = if checkpoint.op > 0 {
             let bytes = files::checkpoint(disk, checkpoint.op).ok_or("the checkpoint is gone")?;
             let whole = bytes.len() as u64 == checkpoint.len && digest(bytes) == checkpoint.digest;

@@ -8,7 +8,7 @@ use headrace_vsr::rules::Rules;
 use super::alarms;
 use super::files;
 use super::node::Done;
-use super::{Cluster, Event, Part};
+use super::{Bare, BareEvent, Cluster, Part};
 use crate::checker::{Check, Executed, Violation};
 use crate::client::ClientResponse;
 use crate::clock::Clock;
@@ -25,7 +25,7 @@ pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
     SECOND + now_ns / 32
 }
 
-impl<R: Rules + Clone> Cluster<R> {
+impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Execute an operation; the response is scheduled.
     pub(super) fn execute(&mut self, node: u8, operation: &ApplyOperation) {
         let commands: Option<Vec<Command>> = operation
@@ -106,10 +106,10 @@ impl<R: Rules + Clone> Cluster<R> {
         } else {
             draw.below(200 * MICROSECOND)
         };
-        self.schedule.plan(
+        self.schedule.plan_own(
             self.now_ns() + late_ns,
             1,
-            Event::Applied {
+            BareEvent::Applied {
                 node,
                 incarnation,
                 op: operation.op,
@@ -192,18 +192,20 @@ impl<R: Rules + Clone> Cluster<R> {
         let Some(process) = &mut state.process else {
             return;
         };
-        let finished = process.jobs(part).finish(now_ns, &mut state.disk);
+        let finished = process.jobs(part).finish(now_ns, &mut state.storage.disk);
         for done in &finished {
             match done {
                 Done::Appended { placed, .. } => {
                     process.store.appended(placed);
                     let newest = placed.iter().map(|(op, _)| *op).max().unwrap_or(0);
-                    state.held_through = state.held_through.map(|held| held.max(newest));
-                    state.forgotten.take_if(|op| *op <= newest);
+                    state.storage.held_through =
+                        state.storage.held_through.map(|held| held.max(newest));
+                    state.storage.forgotten.take_if(|op| *op <= newest);
                 }
                 Done::Truncated { from_op, .. } => {
                     let left = from_op.saturating_sub(1);
-                    state.held_through = state.held_through.map(|held| held.min(left));
+                    state.storage.held_through =
+                        state.storage.held_through.map(|held| held.min(left));
                 }
                 _ => {}
             }
@@ -237,18 +239,24 @@ impl<R: Rules + Clone> Cluster<R> {
             Done::Nothing => return,
             Done::Appended { tokens, placed } => {
                 for (op, _) in placed {
-                    state.damaged_ops.remove(&op);
+                    state.storage.damaged_ops.remove(&op);
                 }
                 let incarnation = process.incarnation;
-                self.schedule
-                    .plan(now_ns + SEAL_AFTER_NS, 1, Event::Idle { node, incarnation });
+                self.schedule.plan_own(
+                    now_ns + SEAL_AFTER_NS,
+                    1,
+                    BareEvent::Idle { node, incarnation },
+                );
                 return self.appended(node, &tokens);
             }
             Done::Truncated { token, .. } => {
                 // The truncated heads vouched for the durability of the records that remain.
                 let incarnation = process.incarnation;
-                self.schedule
-                    .plan(now_ns + SEAL_AFTER_NS, 1, Event::Idle { node, incarnation });
+                self.schedule.plan_own(
+                    now_ns + SEAL_AFTER_NS,
+                    1,
+                    BareEvent::Idle { node, incarnation },
+                );
                 Input::LogTruncated { token }
             }
             Done::Superblock {
@@ -258,11 +266,11 @@ impl<R: Rules + Clone> Cluster<R> {
                 log,
                 checkpoint_op,
             } => {
-                state.damaged_pair = None;
+                state.storage.damaged_pair = None;
                 process.is_superblock_durable = true;
                 process.store.recorded(log);
                 let result = state.progress.persisted(sequence, view, log.view);
-                let old = files::old_checkpoints(&state.disk, checkpoint_op);
+                let old = files::old_checkpoints(&state.storage.disk, checkpoint_op);
                 self.check(node, result);
                 if !old.is_empty() {
                     let latency_ns = self.scenario.options.disk.append_mean_ns;
@@ -277,16 +285,16 @@ impl<R: Rules + Clone> Cluster<R> {
                 op,
                 checksum,
             } => {
-                let misread = std::mem::take(&mut state.misreads);
+                let misread = std::mem::take(&mut state.storage.misreads);
                 let frame = if misread {
                     self.tally.add("records read from elsewhere");
                     let store = &process.store;
                     // A record with a wrong checksum is read again.
                     store
-                        .read_from(&state.disk, op, checksum, crate::disk::SECTOR)
-                        .or_else(|| store.read(&state.disk, op, checksum))
+                        .read_from(&state.storage.disk, op, checksum, crate::disk::SECTOR)
+                        .or_else(|| store.read(&state.storage.disk, op, checksum))
                 } else {
-                    process.store.read(&state.disk, op, checksum)
+                    process.store.read(&state.storage.disk, op, checksum)
                 };
                 if frame.is_none() {
                     process.unreadable.insert(op);
@@ -301,7 +309,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 length,
             } => Input::ChunkRead {
                 token,
-                bytes: files::read_chunk(&state.disk, op, offset, length),
+                bytes: files::read_chunk(&state.storage.disk, op, offset, length),
             },
             Done::Install {
                 token,
@@ -341,7 +349,7 @@ impl<R: Rules + Clone> Cluster<R> {
             && process.journal.is_idle()
         {
             for step in process.store.seal() {
-                step.carry_out(&mut state.disk);
+                step.carry_out(&mut state.storage.disk);
             }
         }
     }
@@ -367,7 +375,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let Some(process) = &mut state.process else {
             return;
         };
-        let bytes = files::incoming(&state.disk, op)
+        let bytes = files::incoming(&state.storage.disk, op)
             .unwrap_or_default()
             .to_vec();
         let image = files::decode_image(&bytes)
@@ -391,15 +399,15 @@ impl<R: Rules + Clone> Cluster<R> {
             );
         };
         files::install(
-            &mut state.disk,
+            &mut state.storage.disk,
             op,
-            self.host_fault == Some(HostFault::DirectoryNotSynced),
+            self.kind.host_fault == Some(HostFault::DirectoryNotSynced),
         );
         let history = machine.history();
         process.machine = machine;
         process.executed = op;
         process.executing = false;
-        state.damaged_checkpoint = false;
+        state.storage.damaged_checkpoint = false;
         let result = self.canon.restored(op, history);
         self.check(node, result);
         self.complete(

@@ -9,7 +9,7 @@ use headrace_vsr::rules::Rules;
 use super::describe::{describe, detail, name};
 use super::files;
 use super::node::{Done, JournalWork, Process};
-use super::{Cluster, Event, Part};
+use super::{Bare, BareEvent, Cluster, Part};
 use crate::checker::{Check, ReplicaState, Violation};
 use crate::client::ClientResponse;
 use crate::jobs::Step;
@@ -24,7 +24,7 @@ const INPUT_OUTPUT: i32 = 5;
 /// Period of the timers.
 const TICK_NS: u64 = 10 * MILLISECOND;
 
-impl<R: Rules + Clone> Cluster<R> {
+impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Run a step of a replica with the collected inputs and `last`.
     pub(super) fn step(&mut self, node: u8, last: Option<Input>) {
         let now = self.now(node);
@@ -72,6 +72,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let index = usize::from(node);
         self.tally.add("steps");
         let crash = self.nodes[index]
+            .storage
             .crash_in_step
             .filter(|_| !outputs.is_empty());
         let kept = crash.map_or(outputs.len(), |crash| {
@@ -85,7 +86,7 @@ impl<R: Rules + Clone> Cluster<R> {
             self.carry_out(node, output);
         }
         if let Some(crash) = crash {
-            self.nodes[index].crash_in_step = None;
+            self.nodes[index].storage.crash_in_step = None;
             self.trace
                 .event(now_ns, node, "crash in step", &[kept as u64, before as u64]);
             self.tally.add("crashes inside a step");
@@ -147,7 +148,7 @@ impl<R: Rules + Clone> Cluster<R> {
             process.tick_ns = Some(at_ns);
             let incarnation = process.incarnation;
             self.schedule
-                .plan(at_ns, 4, Event::Tick { node, incarnation });
+                .plan_own(at_ns, 4, BareEvent::Tick { node, incarnation });
         }
     }
 
@@ -305,7 +306,7 @@ impl<R: Rules + Clone> Cluster<R> {
 
     pub(super) fn send(&mut self, from: u8, to: u8, bytes: &Slice) {
         let state = &self.nodes[usize::from(from)];
-        let life = state.disk_generation;
+        let life = state.storage.disk_generation;
         let Some(process) = state
             .process
             .as_ref()
@@ -321,10 +322,10 @@ impl<R: Rules + Clone> Cluster<R> {
             .into_iter()
             .flatten()
         {
-            self.schedule.plan(
+            self.schedule.plan_own(
                 delivery.at_ns,
                 2,
-                Event::Frame {
+                BareEvent::Frame {
                     from,
                     to,
                     life,
@@ -360,7 +361,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 }
                 JournalWork::Truncate { token, from_op } => {
                     let mut steps = process.store.truncate(from_op);
-                    if self.host_fault == Some(HostFault::CutUnsealed) {
+                    if self.kind.host_fault == Some(HostFault::CutUnsealed) {
                         remove_seals(&mut steps);
                     }
                     (steps, Done::Truncated { token, from_op })
@@ -397,7 +398,7 @@ impl<R: Rules + Clone> Cluster<R> {
             } else {
                 "failed syncs"
             });
-            if self.host_fault == Some(HostFault::ErrorsIgnored) {
+            if self.kind.host_fault == Some(HostFault::ErrorsIgnored) {
                 // The files are created, but the data is not written.
                 let steps = steps
                     .into_iter()
@@ -408,7 +409,7 @@ impl<R: Rules + Clone> Cluster<R> {
             if let Some(process) = &mut state.process {
                 for step in &steps {
                     if let Step::Sync(name) = step {
-                        state.disk.fail_sync(name);
+                        state.storage.disk.fail_sync(name);
                     }
                 }
                 process.queued.clear();
@@ -456,7 +457,7 @@ impl<R: Rules + Clone> Cluster<R> {
         if !self.take_token(node, token) {
             return;
         }
-        if let Some(misdeed) = self.host_fault {
+        if let Some(misdeed) = self.kind.host_fault {
             misdeed.change(part, &mut steps);
         }
         let mut draw = self.draw(Domain::Disk, node);
@@ -477,10 +478,10 @@ impl<R: Rules + Clone> Cluster<R> {
         };
         let incarnation = process.incarnation;
         let at_ns = process.jobs(part).push(now_ns, latency_ns, steps, done);
-        self.schedule.plan(
+        self.schedule.plan_own(
             at_ns,
             1,
-            Event::Disk {
+            BareEvent::Disk {
                 node,
                 incarnation,
                 part,

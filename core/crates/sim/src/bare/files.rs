@@ -5,14 +5,12 @@ use std::ops::Range;
 use headrace_buffer::Slice;
 use headrace_vsr::superblock::{COPIES, COPY_BYTES, SUPERBLOCK_BYTES, Superblock};
 
+use crate::cluster::SUPERBLOCK;
 use crate::disk::Disk;
 use crate::jobs::Step;
 
 /// Suffix of the name of an incomplete checkpoint.
 const TEMPORARY: &str = "-unfinished";
-
-/// Name of the superblock file.
-pub(crate) const SUPERBLOCK: &str = "superblock";
 
 /// Write copies 0 and 1, sync, write copies 2 and 3, sync: at any moment one pair is intact.
 pub(super) fn superblock_steps(superblock: &Superblock) -> Vec<Step> {
