@@ -82,7 +82,15 @@ $(UV):
 .cache/spark/classes.jsa: .venv/.spark-current tests/spark_home.py
 	$(STEP) "the archive of the classes of Spark" -- $(BIN)/python -m tests.spark_home
 
-.venv/.native-current: .venv/.run-current $(NATIVE_SOURCES)
+# Modules that git does not have. The program looks at each use for what has changed; a recipe that leaves its target as it was makes
+# nothing else out of date.
+.cache/messages-current: .venv/.run-current always
+	@$(BIN)/python -B proto/generate.py
+
+.PHONY: always
+always:
+
+.venv/.native-current: .cache/messages-current $(NATIVE_SOURCES)
 	$(STEP) "3 of 5: the native module, which takes minutes the first time" -- $(NATIVE) build
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall "$$($(NATIVE) wheel)"/headrace_core-*.whl
 	@touch $@
@@ -383,9 +391,6 @@ REFERENCE := PYTHONPATH=proto $(BIN)/python docs/site/reference
 
 .PHONY: check-generated
 check-generated: setup
-	@$(BIN)/python proto/generate.py --check
-	@$(BIN)/python proto/generate_errors.py --check
-	@$(BIN)/python proto/generate_commands.py --check
 	@$(BIN)/python client/generate_aio.py --check
 	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py --check
@@ -409,10 +414,7 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: protobuf, status codes, commands, dashboard, reference
-	@$(BIN)/python proto/generate.py
-	@$(BIN)/python proto/generate_errors.py
-	@$(BIN)/python proto/generate_commands.py
+generate: setup ## Write what is generated and checked in: calls for asyncio, dashboard, settings, schemas, reference
 	@$(BIN)/python client/generate_aio.py
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py

@@ -1,146 +1,113 @@
-"""Generate the Python modules of every ``.proto`` file below ``proto/headrace`` into ``headrace_proto``.
+"""Make the Python modules of ``headrace_proto`` that git does not have: messages, commands and status codes.
 
-    python proto/generate.py            write the modules
-    python proto/generate.py --check    write nothing; exit with 1 and name the files that are not current
+    python proto/generate.py
 
-The result is checked in: installing the package needs no compiler, and a review shows what changed. Two things are done
-to the compiler's output. Imports are moved from ``headrace`` (which is the import name of the client library) to
-``headrace_proto``; the names inside the descriptors stay, as other languages and gRPC reflection see those. And each
-package gets an ``__init__.py`` that names its messages, so that users write ``from headrace_proto.catalog.v1 import
-Topic``.
+Set-up and every build of the distribution `headrace-core` run it. Nothing is done if the sources, this program, the
+compiler and what was made are as they were after the last run. So an interrupted run is done again, as is one whose
+result was changed or removed, by a checkout of a commit that has these files for example.
 """
 
 from __future__ import annotations
 
-import re
+import hashlib
+import importlib.metadata
+import os
 import sys
-import sysconfig
-import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-import checked_in
-from google.protobuf import descriptor_pb2
-
-# The package has no type information; the type checker reports this under one of two codes.
-from grpc_tools import protoc  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-PROTO_DIRECTORY = Path(__file__).resolve().parent
-PACKAGE_DIRECTORY = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto"
-
-# Matches `from headrace.catalog.v1 import ...` and `import headrace.catalog.v1...`, but not strings: the names inside
-# descriptors stay.
-_IMPORT = re.compile(r"^(from|import) headrace\.", flags=re.MULTILINE)
+ROOT: Final = Path(__file__).resolve().parents[1]
+PACKAGE: Final = Path("core/python/headrace_proto")
+STAMP: Final = Path(".cache/messages-current")
+"""File with the digests of the sources and of what was made of them, written last."""
+COMPILERS: Final = ("grpcio-tools", "mypy-protobuf", "protobuf")
+FROM_REGISTRIES: Final = ("commands.py", "errors.py")
 
 
-def main(arguments: list[str]) -> int:
+def main(root: Path = ROOT) -> int:
     """Run the command and return its exit status."""
-    contents: dict[Path, str | None] = dict.fromkeys(_existing())
-    contents |= {PACKAGE_DIRECTORY / path: text for path, text in generate().items()}
-    return checked_in.update(
-        arguments,
-        description="Generate headrace_proto from the .proto files.",
-        generator=Path(__file__).name,
-        contents=contents,
-    )
+    read = digest(sources(root), root)
+    stamp = root / STAMP
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == f"{read} {digest(made(root), root)}\n":
+        return 0
+    stamp.unlink(missing_ok=True)
+    began = time.monotonic()
+    contents = generate(root)
+    _write(contents, root)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(f"{read} {digest(made(root), root)}\n", encoding="utf-8")
+    sys.stdout.write(f"made {len(contents)} files of headrace_proto in {time.monotonic() - began:.1f} s\n")
+    return 0
 
 
-def generate() -> dict[Path, str]:
-    """Return the contents of every generated file by its path below the package directory.
+def sources(root: Path) -> list[Path]:
+    """Return the files that decide what is made, the programs among them."""
+    return [
+        *(root / "proto").glob("headrace/**/*.proto"),
+        *(root / "proto").glob("generate*.py"),
+        *(root / "proto" / f"{name}.toml" for name in ("commands", "errors")),
+    ]
+
+
+def made(root: Path) -> list[Path]:
+    """Return the files that a run has made: the packages of messages, and the modules of the registries."""
+    package = root / PACKAGE
+    return [
+        *(path for path in package.glob("*/**/*.py*") if path.suffix in {".py", ".pyi"}),
+        *(package / name for name in FROM_REGISTRIES if (package / name).is_file()),
+    ]
+
+
+def digest(paths: list[Path], root: Path) -> str:
+    """Return a digest of files and of the versions of the compilers."""
+    hasher = hashlib.sha256("".join(_versions()).encode())
+    for path in sorted(paths):
+        content = path.read_bytes()
+        hasher.update(f"{path.relative_to(root)}\0{len(content)}\0".encode())
+        hasher.update(content)
+    return hasher.hexdigest()
+
+
+def generate(root: Path) -> dict[Path, str]:
+    """Return the contents of all files by their paths below the package directory.
 
     Raises:
         SystemExit: The compiler refused a file; the reason was written to standard error.
+        ValueError: A registry is faulty.
     """
-    sources = sorted(str(path.relative_to(PROTO_DIRECTORY)) for path in (PROTO_DIRECTORY / "headrace").rglob("*.proto"))
-    with tempfile.TemporaryDirectory() as directory:
-        descriptors = Path(directory) / "descriptors.binpb"
-        status = protoc.main(
-            [
-                "protoc",
-                f"--proto_path={PROTO_DIRECTORY}",
-                f"--plugin=protoc-gen-mypy={_mypy_plugin('protoc-gen-mypy')}",
-                f"--plugin=protoc-gen-mypy_grpc={_mypy_plugin('protoc-gen-mypy_grpc')}",
-                f"--python_out={directory}",
-                f"--mypy_out=quiet:{directory}",
-                f"--grpc_python_out={directory}",
-                f"--mypy_grpc_out=quiet:{directory}",
-                f"--descriptor_set_out={descriptors}",
-                *sources,
-            ]
-        )
-        if status != 0:
-            raise SystemExit(status)
-        described = descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
-        files = {
-            path.relative_to(Path(directory) / "headrace"): _IMPORT.sub(
-                r"\1 headrace_proto.", path.read_text(encoding="utf-8")
-            )
-            for path in _compiled(Path(directory), described)
-        }
-        return files | _package_modules(described)
+    # Not at the top: importing the compiler takes longer than finding out that it is not needed.
+    import generate_commands  # noqa: PLC0415
+    import generate_errors  # noqa: PLC0415
+    import generate_messages  # noqa: PLC0415
+
+    proto = root / "proto"
+    return generate_messages.generate(proto) | {
+        Path("commands.py"): generate_commands.module(generate_commands.read_registry(proto / "commands.toml")),
+        Path("errors.py"): generate_errors.generate(generate_errors.read_registry(proto / "errors.toml")),
+    }
 
 
-def _compiled(directory: Path, descriptors: descriptor_pb2.FileDescriptorSet) -> list[Path]:
-    """Return what the compiler wrote, without the empty gRPC modules that it makes of files without a service."""
-    with_services = {str(Path(file.name).with_suffix("")) for file in descriptors.file if file.service}
-    grpc_modules = [
-        path
-        for path in directory.rglob("*_pb2_grpc.py*")
-        if str(path.relative_to(directory)).partition("_pb2_grpc")[0] in with_services
-    ]
-    return sorted([*directory.rglob("*_pb2.py*"), *grpc_modules])
+def _write(contents: dict[Path, str], root: Path) -> None:
+    wanted = {root / PACKAGE / path: text for path, text in contents.items()}
+    for path in set(made(root)) - wanted.keys():
+        path.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Whole or not there: another process may import it meanwhile.
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
 
 
-def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path, str]:
-    """Return an ``__init__.py`` for every package and for the directories above it."""
-    names: dict[Path, dict[str, list[str]]] = {}
-    for file in descriptors.file:
-        path = Path(file.name).relative_to("headrace")
-        module = f"headrace_proto.{'.'.join(path.parent.parts)}.{path.stem}_pb2"
-        names.setdefault(path.parent, {})[module] = sorted(
-            [message.name for message in file.message_type]
-            + [enum.name for enum in file.enum_type]
-            + [value.name for enum in file.enum_type for value in enum.value],
-            key=_import_order,
-        )
-
-    contents: dict[Path, str] = {}
-    for directory, modules in names.items():
-        package = ".".join(("headrace", *directory.parts))
-        above = package.rpartition(".")[0]
-        contents[directory.parent / "__init__.py"] = f'"""Versions of ``{above}``. Made by proto/generate.py."""\n'
-        lines = [f'"""Messages of ``{package}``. Made by proto/generate.py."""', ""]
-        for module, listed in sorted(modules.items()):
-            lines += [f"from {module} import (", *(f"    {name}," for name in listed), ")"]
-        exported = sorted((name for listed in modules.values() for name in listed), key=_import_order)
-        lines += ["", "__all__ = [", *(f'    "{name}",' for name in exported), "]", ""]
-        contents[directory / "__init__.py"] = "\n".join(lines)
-    return contents
-
-
-def _import_order(name: str) -> tuple[bool, str]:
-    """Sort key of imports: constants before types, as the linter requires."""
-    return not name.isupper(), name
-
-
-def _existing() -> list[Path]:
-    """Return the paths that a previous run has written."""
-    return [
-        path
-        for package in sorted(
-            path for path in PACKAGE_DIRECTORY.iterdir() if path.is_dir() and path.name != "__pycache__"
-        )
-        for path in sorted(package.rglob("*.py*"))
-        if path.suffix in {".py", ".pyi"}
-    ]
-
-
-def _mypy_plugin(name: str) -> Path:
-    # The compiler looks for plugins on the search path, which may lack those of this interpreter.
-    plugin = Path(sysconfig.get_path("scripts")) / name
-    if not plugin.exists():
-        raise SystemExit(f"{plugin} is missing: install the development dependencies")
-    return plugin
+def _versions() -> Iterator[str]:
+    for name in COMPILERS:
+        try:
+            yield f"{name} {importlib.metadata.version(name)}\n"
+        except importlib.metadata.PackageNotFoundError:
+            raise SystemExit(f"proto/generate.py needs {name}: use .venv/bin/python after `make setup`") from None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

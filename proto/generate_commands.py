@@ -1,26 +1,15 @@
-"""Generate what is checked in of ``proto/commands.toml``, the registry of the binary protocol's commands.
+"""Module ``headrace_proto.commands`` and the page about commands, made of ``proto/commands.toml``, their registry.
 
-    python proto/generate_commands.py            write ``headrace_proto.commands`` and ``docs/commands.md``
-    python proto/generate_commands.py --check    write nothing; exit with 1 if a file is not current
-
-Only the standard library is needed, so that the check runs anywhere. The Rust enumeration comes from the same registry,
-by ``core/crates/wire/build``.
+``proto/generate.py`` writes the module, and the build of the site has the page. The Rust enumeration comes from the
+same registry, by ``core/crates/wire/build``.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import NotRequired, TypedDict
-
-import checked_in
-
-PROTO_DIRECTORY = Path(__file__).resolve().parent
-REGISTRY_PATH = PROTO_DIRECTORY / "commands.toml"
-MODULE_PATH = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto" / "commands.py"
-DOCUMENT_PATH = PROTO_DIRECTORY.parent / "docs" / "commands.md"
 
 EXTENSIONS_FROM = 10_000
 ATTRIBUTES = {
@@ -55,7 +44,7 @@ class Entry(TypedDict):
 
 
 _MODULE = '''\
-"""Commands of the binary protocol. Made by proto/generate_commands.py from proto/commands.toml."""
+"""Commands of the binary protocol. Made by proto/generate.py from proto/commands.toml."""
 # ruff: noqa: E501
 
 from collections.abc import Mapping
@@ -151,17 +140,6 @@ have made. `server`, the permission `read_servers`, includes settings, logs and 
 """
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command and return its exit status."""
-    entries = read_registry(REGISTRY_PATH)
-    return checked_in.update(
-        arguments,
-        description="Generate the code and the document of proto/commands.toml.",
-        generator=Path(__file__).name,
-        contents={MODULE_PATH: module(entries), DOCUMENT_PATH: document(entries)},
-    )
-
-
 def read_registry(path: Path) -> list[Entry]:
     """Return the entries of the registry, by ascending code.
 
@@ -247,7 +225,3 @@ def _member(value: str) -> str:
 def _constant(name: str) -> str:
     """Convert ``PollMessages`` to ``POLL_MESSAGES``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

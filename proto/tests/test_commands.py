@@ -12,25 +12,6 @@ PROTO_DIRECTORY = Path(__file__).resolve().parents[1]
 EXTENSIONS_PATH = PROTO_DIRECTORY.parent / "docs" / "protocol-extensions.md"
 
 
-def test_the_files_are_current(generator):
-    assert generator.main(["--check"]) == 0
-
-
-def test_stale_files_are_found_and_written(generator, tmp_path, monkeypatch, capsys):
-    texts = {name: getattr(generator, name).read_text() for name in ("MODULE_PATH", "DOCUMENT_PATH")}
-    for name in texts:
-        monkeypatch.setattr(generator, name, tmp_path / name)
-    assert generator.main(["--check"]) == 1
-    assert generator.main([]) == 0
-    (tmp_path / "DOCUMENT_PATH").write_text("stale")
-    capsys.readouterr()
-    assert generator.main(["--check"]) == 1
-    document = tmp_path / "DOCUMENT_PATH"
-    assert capsys.readouterr().err == f"not current: {document} (run python proto/generate_commands.py)\n"
-    assert generator.main([]) == 0
-    assert {name: (tmp_path / name).read_text() for name in texts} == texts
-
-
 def entry(more="", code="1", name="Ping"):
     return f'{{ code = {code}, name = "{name}", family = "f", permission = "none", description = "" {more} }}'
 

@@ -1,29 +1,10 @@
 """The Python side of the registry of status codes."""
 
-from pathlib import Path
-
 import pytest
 
-from headrace_proto import errors
 from headrace_proto.errors import REGISTRY, Origin, Status, StatusInfo, find
 
 GENERATOR = "generate_errors"
-
-
-def test_the_module_is_current(generator):
-    assert generator.main(["--check"]) == 0
-
-
-def test_a_stale_module_is_found_and_mended(generator, tmp_path, monkeypatch, capsys):
-    module_path = tmp_path / "errors.py"
-    monkeypatch.setattr(generator, "MODULE_PATH", module_path)
-    assert generator.main(["--check"]) == 1
-    module_path.write_text("stale")
-    assert generator.main(["--check"]) == 1
-    assert "not current" in capsys.readouterr().err
-    assert generator.main([]) == 0
-    assert generator.main(["--check"]) == 0
-    assert module_path.read_text() == Path(errors.__file__).read_text()
 
 
 def entry(code="1", name="Error", origin="wire"):

@@ -13,6 +13,8 @@ sys.path.insert(0, str(SETUP))
 
 import native  # noqa: E402 - it runs before anything is installed, so it is in no package
 
+LOCKED = '[[package]]\nname = "grpcio-tools"\nversion = "1.85.1"\n'
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
@@ -26,10 +28,16 @@ def checkout(tmp_path: Path) -> Path:
         "core/crates/log/benches/append.rs": "a benchmark",
         "core/crates/sim/src/lib.rs": "the simulator",
         "core/python/headrace_core/__init__.pyi": "version: str",
+        "core/python/headrace_proto/__init__.py": "the package",
+        "core/python/headrace_proto/errors.py": "generated",
+        "core/python/headrace_proto/log/v1/__init__.py": "generated",
+        "core/python/headrace_proto/log/v1/log_pb2.py": "generated",
         "core/target/debug/made.rs": "made",
         "proto/errors.toml": "[[error]]",
         "proto/buf.toml": "settings of a tool",
+        "proto/generate.py": "the generator",
         "proto/headrace/log.proto": 'syntax = "proto3";',
+        "uv.lock": LOCKED,
     }.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +51,9 @@ def test_the_sources_are_what_is_compiled(checkout: Path) -> None:
         "core/Cargo.toml",
         "core/crates/log/src/lib.rs",
         "core/python/headrace_core/__init__.pyi",
+        "core/python/headrace_proto/__init__.py",
         "proto/errors.toml",
+        "proto/generate.py",
         "proto/headrace/log.proto",
     ]
 
@@ -53,8 +63,12 @@ def test_the_digest_follows_contents_and_nothing_else(checkout: Path) -> None:
     source = checkout / "core/crates/log/src/lib.rs"
     os.utime(source, (1, 1))
     (checkout / "core/crates/log/src/tests.rs").write_text("another test")
+    (checkout / "core/python/headrace_proto/errors.py").unlink()
     assert native.digest("dev", checkout) == before
     assert native.digest("release", checkout) != before
+    (checkout / "uv.lock").write_text(LOCKED.replace("1.85.1", "1.85.2"))
+    assert native.digest("dev", checkout) != before, "another compiler of the messages"
+    (checkout / "uv.lock").write_text(LOCKED)
     source.write_text("pub fn append() { }")
     assert native.digest("dev", checkout) != before
     source.rename(source.with_name("append.rs"))

@@ -36,6 +36,8 @@ _DIRECTORIES: Final = {
     "release": ("tests/distributions",),
 }
 """Directories of non-Python files, or single files, and the tests that read them."""
+_MESSAGES: Final = Path("core/python/headrace_proto/__init__.py")
+"""Stand-in for the modules that are made of `proto`."""
 _CONTAINERS: Final = "compose"
 _DASHBOARDS: Final = Path("compose/dashboards")
 
@@ -72,6 +74,8 @@ def select(changed: Iterable[Path], files: Files) -> Selection:
     selection.is_simulated = bool(crates & _SIMULATED)
     # Include non-Python files: a test may name a document or a table.
     begin = changed | ({NATIVE} if _NATIVE_CRATE in crates else set())
+    if any(path.parts[0] == "proto" for path in changed):
+        begin.add(_MESSAGES)
     tests = {str(path) for path in files.reached_from(begin) if _is_test(path)}
     for path in changed:
         tests |= set(_DIRECTORIES.get(path.parts[0], ()))

@@ -9,6 +9,7 @@ from typing import Final
 import checked_in
 import command_line
 import connector_pages
+import generate_commands
 import grpc_services
 import http_operations
 import metrics_page
@@ -18,6 +19,7 @@ from running_server import running_server
 
 DOCUMENTS: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = DOCUMENTS / "reference"
+COMMANDS: Final = DOCUMENTS.parent / "proto" / "commands.toml"
 
 
 def pages() -> dict[str, str]:
@@ -45,6 +47,7 @@ def main(arguments: list[str]) -> int:
         description="Generate docs/reference and docs/connectors from commands, registries, plugins and descriptions.",
         generator="../docs/site/reference",
         contents={PAGES / name: text for name, text in pages().items()}
+        | {DOCUMENTS / "commands.md": generate_commands.document(generate_commands.read_registry(COMMANDS))}
         | {DOCUMENTS / "connectors" / name: text for name, text in connector_pages.pages().items()},
     )
 

@@ -1,1 +1,0 @@
-"""Versions of ``headrace.catalog``. Made by proto/generate.py."""

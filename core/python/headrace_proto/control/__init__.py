@@ -1,1 +1,0 @@
-"""Versions of ``headrace.control``. Made by proto/generate.py."""

@@ -1,1 +1,0 @@
-"""Versions of ``headrace.gateway``. Made by proto/generate.py."""

@@ -1,1 +1,0 @@
-"""Versions of ``headrace.metadata``. Made by proto/generate.py."""

@@ -1,1 +1,0 @@
-"""Versions of ``headrace.partition``. Made by proto/generate.py."""
