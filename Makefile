@@ -386,15 +386,11 @@ check-spark: setup-spark
 check-web: .venv/.web-current
 	@$(NPM) run --silent check
 
-# Starts a server, whose metrics and description of the HTTP interface are part of the reference.
-REFERENCE := PYTHONPATH=proto $(BIN)/python docs/site/reference
-
 .PHONY: check-generated
 check-generated: setup
 	@$(BIN)/python client/generate_aio.py --check
 	@$(BIN)/python compose/dashboards/build.py --check
-	@$(BIN)/python docs/requirements.py --check
-	@$(REFERENCE) --check
+	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
 
@@ -402,7 +398,7 @@ check-generated: setup
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: check-site
-check-site: .venv/.npm-current
+check-site: setup
 	@$(MKDOCS) build --quiet --strict
 
 .PHONY: check-proto
@@ -414,13 +410,11 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: calls for asyncio, dashboard, settings, schemas, reference
+generate: setup ## Write what is generated and checked in: calls for asyncio, dashboard, settings, schemas
 	@$(BIN)/python client/generate_aio.py
 	@$(BIN)/python compose/dashboards/build.py
-	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
 	@$(BIN)/python -m headrace.cli.schemas docs/schemas
-	@$(REFERENCE)
 
 # ---- documents
 
@@ -429,7 +423,7 @@ site: check-site ## Build the site of docs/ in build/site; build/site/index.html
 	@echo "built build/site/index.html"
 
 .PHONY: site-serve
-site-serve: .venv/.npm-current ## Show the site on http://127.0.0.1:8000 while its pages are edited
+site-serve: setup ## Show the site on http://127.0.0.1:8000 while its pages are edited
 	@exec env $(MKDOCS) serve --strict $(ARGS)
 
 .PHONY: format

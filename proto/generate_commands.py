@@ -125,7 +125,7 @@ def commands_with(attribute: Attribute) -> frozenset[CommandCode]:
 _DOCUMENT = """\
 # Commands of the binary protocol
 
-Made by `make generate` from `proto/commands.toml`. Commands below {extensions_from} are those of the Iggy protocol
+Made from `proto/commands.toml`. Commands below {extensions_from} are those of the Iggy protocol
 (0.8); the others are extensions, whose payloads [protocol-extensions.md](protocol-extensions.md) describes. Permission
 `login` means any user, and `none` that no login is needed. With `or owner`, users need no permission for what they
 have made. `server`, the permission `read_servers`, includes settings, logs and the whole audit trail.

@@ -1,4 +1,4 @@
-"""Hooks of the site's build: documents from outside of `docs/`, links, scripts, and the pages for language models.
+"""Hooks of the site's build: documents from outside of `docs/`, made pages, links, scripts, pages for language models.
 
 MkDocs calls the functions by their names. The other modules of this directory have what can be tested without a build.
 """
@@ -6,7 +6,11 @@ MkDocs calls the functions by their names. The other modules of this directory h
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import links
@@ -28,6 +32,9 @@ SCRIPTS: Final = {
 
 MERMAID: Final = "assets/mermaid.js"
 DECISIONS: Final = "decisions/index.md"
+MADE: Final = tempfile.TemporaryDirectory(prefix="headrace-site-")
+"""Directory of the pages that are made of the product, at their places on the site."""
+
 markdown_of: dict[str, str] = {}
 """Pages of this build as Markdown, by their places on the site."""
 
@@ -38,6 +45,25 @@ def outside(config: MkDocsConfig) -> dict[str, str]:
     return documents
 
 
+def on_startup(**_: Any) -> None:
+    """Make the pages that are made of the product: once for a program that builds the site again and again."""
+    paths = os.pathsep.join(str(ROOT / path) for path in ("proto", "docs"))
+    command: list[str | Path] = [sys.executable, ROOT / "docs/site/reference", MADE.name]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False)  # noqa: S603 - it is ours
+    if done.returncode:
+        raise PluginError("the pages that are made of the product cannot be made: see above")
+
+
+def on_shutdown() -> None:
+    """Remove what was made."""
+    MADE.cleanup()
+
+
+def made_pages() -> list[str]:
+    """Return the places of the pages that were made."""
+    return [path.relative_to(MADE.name).as_posix() for path in sorted(Path(MADE.name).rglob("*.md"))]
+
+
 def expanded(entry: Any) -> Any:
     """Return an entry of the navigation, with the pages of a directory in place of a pattern."""
     if isinstance(entry, dict):
@@ -46,8 +72,9 @@ def expanded(entry: Any) -> Any:
         pages: list[Any] = []
         for inner in entry:
             if isinstance(inner, str) and "*" in inner:
-                found = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob(inner))
-                pages += [page for page in found if page not in entry]
+                found = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob(inner)]
+                found += [page for page in made_pages() if PurePath(page).match(inner)]
+                pages += [page for page in sorted(found) if page not in entry]
             else:
                 pages.append(expanded(inner))
         return pages
@@ -76,9 +103,11 @@ def decisions(files: Files) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add documents from outside of `docs/`, the list of decisions, and scripts."""
+    """Add documents from outside of `docs/`, pages that were made, the list of decisions, and scripts."""
     for document, place in outside(config).items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / document)))
+    for place in made_pages():
+        files.append(File.generated(config, place, abs_src_path=str(Path(MADE.name, place))))
     files.append(File.generated(config, DECISIONS, content=decisions(files)))
     for place, source in SCRIPTS.items():
         script = File.generated(config, place, abs_src_path=str(ROOT / source))
@@ -89,8 +118,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Rewrite the links of a page from the repository's paths to the site's."""
-    places = outside(config)
-    documents = {place: document for document, place in places.items()}
+    made: dict[str, str] = config.extra["made"]
+    places = outside(config) | made
+    documents = {place: document for document, place in outside(config).items()}
 
     def place_of(document: str) -> str | None:
         if document == "docs/decisions":

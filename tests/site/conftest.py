@@ -1,7 +1,8 @@
-"""The site, built once for the tests of a module."""
+"""The site, built once for all tests, whichever workers run them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from pathlib import Path
@@ -27,7 +28,14 @@ def build(configuration: Path, site: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("site")
-    result = build(ROOT / "mkdocs.yml", directory)
-    assert result.returncode == 0, result.stderr
+    """Directory of the site. It has each page as Markdown, too, those that are made of the product among them."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    directory, built = shared / "site", shared / "site-is-built"
+    with (shared / "site-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            result = build(ROOT / "mkdocs.yml", directory)
+            assert result.returncode == 0, result.stderr
+            built.touch()
     return directory

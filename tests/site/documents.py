@@ -102,15 +102,17 @@ def read(path: Path) -> Page:
 
 
 def pages(*sections: str) -> list[Page]:
-    """Return the pages of sections of the navigation."""
+    """Return the pages of sections of the navigation, without those that are made when the site is built."""
     config: Any = load_config(str(ROOT / "mkdocs.yml"))
     outside = {place: document for document, place in config.extra["documents"].items()}
+    made = set(config.extra["made"].values())
     found = [
         place
         for part in config.nav
         for title, entries in part.items()
         if title in sections
         for place in _places(entries)
+        if place not in made
     ]
     return [read(Path(outside.get(place, f"docs/{place}"))) for place in found]
 

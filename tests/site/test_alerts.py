@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from headrace_proto.commands import REGISTRY
-from tests.site.documents import ROOT, read
+from tests.site.documents import read
 
 RULES = next(
     block for block in read(Path("docs/guides/alerts.md")).blocks if block.says("file") == "headrace-rules.yml"
@@ -17,16 +17,16 @@ ALWAYS = {"instance", "job", "le"}
 """Labels that Prometheus adds, and that of buckets."""
 
 
-def described() -> dict[str, set[str]]:
+def described(site: Path) -> dict[str, set[str]]:
     """Labels of each metric of the reference."""
-    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    page = (site / "reference/metrics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", page, flags=re.MULTILINE)
     found = {name: set(re.findall(r"\w+", labels)) for name, _, labels in rows}
     return found | {f"{name}_bucket": found[name] for name, kind, _ in rows if kind == "histogram"}
 
 
-def test_metrics_and_labels_exist() -> None:
-    metrics = described()
+def test_metrics_and_labels_exist(site: Path) -> None:
+    metrics = described(site)
     rules = [rule for group in yaml.safe_load(RULES.code)["groups"] for rule in group["rules"]]
     assert len(rules) > 15
     assert len({rule["alert"] for rule in rules}) == len(rules)

@@ -117,7 +117,7 @@ def test_an_example_does_what_its_comment_says(
             process.wait()
 
 
-def test_every_connector_has_an_example_and_a_page() -> None:
+def test_every_connector_has_an_example_and_a_page(site: Path) -> None:
     plugins = {
         (one.kind.removesuffix("s"), one.name)
         for one in Plugins().installed()
@@ -126,5 +126,5 @@ def test_every_connector_has_an_example_and_a_page() -> None:
     assert {(example.kind, example.name) for example in EXAMPLES} == plugins
     for example in EXAMPLES:
         assert example.shows or example.check, example.path
-        page = ROOT / f"docs/connectors/{example.kind}-{example.name}.md"
+        page = site / f"connectors/{example.kind}-{example.name}.md"
         assert example.text.rstrip("\n") in page.read_text(encoding="utf-8")

@@ -6,10 +6,17 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from mkdocs.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
+EXTRA: Any = load_config(str(ROOT / "mkdocs.yml")).extra
+DOCUMENTS = [
+    *map(Path, EXTRA["documents"]),
+    *(path.relative_to(ROOT) for path in sorted((ROOT / "docs").rglob("*.md"))),
+]
 PLACES = {
     "docs/http.md": "http.md",
     "docs/decisions/0001-ids.md": "decisions/0001-ids.md",
@@ -50,6 +57,29 @@ llms = module("llms")
 )
 def test_links_are_rewritten(document: str, link: str, expected: str) -> None:
     assert links.rewrite(link, document, ROOT, PLACES.get) == expected
+
+
+def links_of(markdown: str) -> list[str]:
+    """Paths that a document links to, without those in code and those of other hosts."""
+    code = list(links.code_positions(markdown))
+    found = [link for link in links.LINK.finditer(markdown) if not any(a <= link.start() < b for a, b in code)]
+    return [link[2].partition("#")[0] for link in found if not links.ELSEWHERE.match(link[2])]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_a_reader_of_the_repository_has_what_a_document_links_to(document: Path) -> None:
+    """A page that only the site has is linked by what it is made of."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert [path for path in links_of(text) if not (ROOT / document.parent / path).exists()] == []
+
+
+def test_what_pages_are_made_of_is_there() -> None:
+    assert [source for source in EXTRA["made"] if not (ROOT / source).exists()] == []
+
+
+def test_links_to_what_a_page_is_made_of_lead_to_the_page(site: Path) -> None:
+    assert "](commands.md)" in (site / "protocol-extensions.md").read_text(encoding="utf-8")
+    assert "](../connectors/index.md)" in (site / "tutorials/tour.md").read_text(encoding="utf-8")
 
 
 def test_a_document_without_a_place_is_an_error() -> None:

@@ -24,7 +24,6 @@ from headrace_proto.gateway import v1 as gateway
 from headrace_proto.partition import v1 as partition
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 SERVICES = [
     *(
         f"headrace.gateway.v1.{name}"
@@ -35,8 +34,8 @@ SERVICES = [
 ]
 
 
-def page(name: str) -> str:
-    return (REFERENCE / name).read_text(encoding="utf-8")
+def page(site: Path, name: str) -> str:
+    return (site / "reference" / name).read_text(encoding="utf-8")
 
 
 def section(text: str, title: str) -> str:
@@ -58,8 +57,8 @@ def subcommands(text: str) -> list[str]:
     return re.findall(r"^  ([a-z][a-z-]*)\s", commands, flags=re.MULTILINE)
 
 
-def test_every_command_and_option_is_there() -> None:
-    text = page("command-line.md")
+def test_every_command_and_option_is_there(site: Path) -> None:
+    text = page(site, "command-line.md")
     common = section(text, "Options of most commands")
     count = 0
     for name in subcommands(shown()):
@@ -71,17 +70,17 @@ def test_every_command_and_option_is_there() -> None:
     assert count > 30
 
 
-def test_every_status_code_is_there() -> None:
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page("status-codes.md"), flags=re.MULTILINE)
+def test_every_status_code_is_there(site: Path) -> None:
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page(site, "status-codes.md"), flags=re.MULTILINE)
     assert [int(code) for code, _ in rows] == sorted(errors.Status)[1:]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_call_is_there(name: str) -> None:
+def test_every_call_is_there(site: Path, name: str) -> None:
     assert gateway
     assert partition
     service: ServiceDescriptor = Default().FindServiceByName(name)
-    described = section(page("grpc.md"), f"Service {service.name}")
+    described = section(page(site, "grpc.md"), f"Service {service.name}")
     for method in service.methods:
         assert f"| `{method.name}` |" in described
 
@@ -97,7 +96,7 @@ def test_every_name_of_the_python_client_is_there(site: Path, package: ModuleTyp
     assert not missing
 
 
-def test_every_metric_and_route_of_a_server_is_there(shared_server: ServerProcess) -> None:
+def test_every_metric_and_route_of_a_server_is_there(site: Path, shared_server: ServerProcess) -> None:
     body = json.dumps({"username": USERNAME, "password": PASSWORD}).encode()
     headers = {"Content-Type": "application/json"}
     login = urllib.request.Request(f"{shared_server.http_url}/users/login", body, headers)
@@ -109,7 +108,7 @@ def test_every_metric_and_route_of_a_server_is_there(shared_server: ServerProces
     with urllib.request.urlopen(scrape) as response:
         families = list(text_string_to_metric_families(response.read().decode()))
     assert len(families) > 80
-    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", page("metrics.md"), flags=re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", page(site, "metrics.md"), flags=re.MULTILINE)
     described = {name: (kind, set(re.findall(r"\w+", labels))) for name, kind, labels in rows}
     for family in families:
         if family.name.endswith("_created"):
@@ -121,4 +120,4 @@ def test_every_metric_and_route_of_a_server_is_there(shared_server: ServerProces
         paths = json.load(response)["paths"]
     for path, methods in paths.items():
         for method in methods:
-            assert section(page("http.md"), f"{method.upper()} {path}")
+            assert section(page(site, "http.md"), f"{method.upper()} {path}")

@@ -33,14 +33,21 @@ class ServiceSettings:
     prefix: str
     """Prefix of its environment variables."""
     load: Callable[[Path | None, Mapping[str, str]], Loaded[Any]]
+    process: str
+    """Name of the process in the reference."""
 
 
 SERVICES: dict[Service, ServiceSettings] = {
-    Service.EMBEDDED: ServiceSettings(embedded.EmbeddedConfig, embedded.PREFIX, embedded.load_config),
-    Service.METADATA: ServiceSettings(metadata.MetadataConfig, metadata.PREFIX, metadata.load_config),
-    Service.NODE: ServiceSettings(node.PartitionNodeConfig, node.PREFIX, node.load_config),
-    Service.GATEWAY: ServiceSettings(gateway.GatewayServiceConfig, gateway.PREFIX, gateway.load_config),
+    Service.EMBEDDED: ServiceSettings(
+        embedded.EmbeddedConfig, embedded.PREFIX, embedded.load_config, "embedded server, `headrace up`"
+    ),
+    Service.GATEWAY: ServiceSettings(gateway.GatewayServiceConfig, gateway.PREFIX, gateway.load_config, "gateway"),
+    Service.NODE: ServiceSettings(node.PartitionNodeConfig, node.PREFIX, node.load_config, "partition node"),
+    Service.METADATA: ServiceSettings(
+        metadata.MetadataConfig, metadata.PREFIX, metadata.load_config, "replica of the metadata service"
+    ),
 }
+"""All kinds of processes, in the order of the columns of the reference."""
 
 # Settings that name a certificate file, with the sibling setting for its key.
 _KEYS = {"cert_file": "key_file"}

@@ -1,4 +1,7 @@
-"""Write the reference of the site, `docs/reference`: see `--help`."""
+"""Write the pages of the site that are made of the product: `python docs/site/reference DIRECTORY`.
+
+The build of the site runs it. The directory gets the pages at their places on the site.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +9,46 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import checked_in
 import command_line
 import connector_pages
 import generate_commands
 import grpc_services
 import http_operations
 import metrics_page
-import service_settings
+import requirements
 import status_codes
 from running_server import running_server
 
-DOCUMENTS: Final = Path(__file__).resolve().parents[2]
-PAGES: Final = DOCUMENTS / "reference"
-COMMANDS: Final = DOCUMENTS.parent / "proto" / "commands.toml"
+COMMANDS: Final = Path(__file__).resolve().parents[3] / "proto" / "commands.toml"
 
 
 def pages() -> dict[str, str]:
-    """Return all pages by the names of their files."""
+    """Return all pages by their places on the site."""
     with running_server() as server:
         observed = {
-            "http.md": http_operations.render(server.openapi),
-            "metrics.md": metrics_page.render(server),
+            "reference/http.md": http_operations.render(server.openapi),
+            "reference/metrics.md": metrics_page.render(server),
         }
     return (
         observed
-        | service_settings.pages()
+        | {f"connectors/{name}": text for name, text in connector_pages.pages().items()}
         | {
-            "command-line.md": command_line.render(),
-            "grpc.md": grpc_services.render(),
-            "status-codes.md": status_codes.render(),
+            "commands.md": generate_commands.document(generate_commands.read_registry(COMMANDS)),
+            "reference/command-line.md": command_line.render(),
+            "reference/grpc.md": grpc_services.render(),
+            "reference/status-codes.md": status_codes.render(),
+            "requirements.md": requirements.render(),
         }
     )
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command and return its exit status."""
-    return checked_in.update(
-        arguments,
-        description="Generate docs/reference and docs/connectors from commands, registries, plugins and descriptions.",
-        generator="../docs/site/reference",
-        contents={PAGES / name: text for name, text in pages().items()}
-        | {DOCUMENTS / "commands.md": generate_commands.document(generate_commands.read_registry(COMMANDS))}
-        | {DOCUMENTS / "connectors" / name: text for name, text in connector_pages.pages().items()},
-    )
+def main(directory: Path) -> None:
+    """Write all pages."""
+    for place, text in pages().items():
+        path = directory / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(Path(sys.argv[1]))

@@ -13,7 +13,7 @@ from headrace.cli.program import program
 INTRODUCTION: Final = """\
 # Command line
 
-Made by `make generate` from the commands themselves. `headrace COMMAND --help` prints the same in a terminal, and
+Made from the commands themselves. `headrace COMMAND --help` prints the same in a terminal, and
 `headrace completion` a script with which the shell completes commands and options.
 
 ## Exit status

@@ -15,7 +15,7 @@ from headrace_settings.display.rendering import shown_value
 from headrace_settings.units.quantity import Quantity
 
 TEST: Final = "tests/site/test_gallery.py"
-_MADE: Final = "Made by `make generate` from the plugin and from {source}."
+_MADE: Final = "Made from the plugin and from {source}."
 _RUN: Final = (
     "`HEADRACE_SERVER`, `HEADRACE_USERNAME` and `HEADRACE_PASSWORD` name the server and the user; `headrace up` starts "
     "a server, and [connectors](../connectors.md) has the settings that all connectors share."

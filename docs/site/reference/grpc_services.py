@@ -33,7 +33,7 @@ PACKAGES: Final = {
 INTRODUCTION: Final = """\
 # gRPC services
 
-Made by `make generate` from the `.proto` files in `proto/`. Services among the processes of a cluster are not listed.
+Made from the `.proto` files in `proto/`. Services among the processes of a cluster are not listed.
 Names and numbers are never removed or changed between releases.
 """
 Place = tuple[int, ...]

@@ -10,7 +10,7 @@ from tables import cell, code, prose
 INTRODUCTION: Final = """\
 # HTTP operations
 
-Made by `make generate` from the OpenAPI description, which a server has at `/openapi.json` and, for people, at `/docs`.
+Made from the OpenAPI description, which a server has at `/openapi.json` and, for people, at `/docs`.
 [HTTP](../http.md) shows how they are used.
 
 {about}

@@ -31,7 +31,7 @@ from headrace_partition_node import metrics as node_metrics
 INTRODUCTION: Final = """\
 # Metrics
 
-Made by `make generate` from the collectors of the services. `/metrics` has them in the text format of Prometheus, and
+Made from the collectors of the services. `/metrics` has them in the text format of Prometheus, and
 in OpenMetrics for clients that accept it: [observability](../observability.md) explains access and the most important
 ones. A histogram `x` has the series `x_bucket`, `x_count` and `x_sum`.
 

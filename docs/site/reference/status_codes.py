@@ -12,7 +12,7 @@ REGISTRY: Final = Path(__file__).resolve().parents[3] / "proto" / "errors.toml"
 INTRODUCTION: Final = """\
 # Status codes
 
-Made by `make generate` from `proto/errors.toml`. A response of the binary protocol begins with such a code, 0 for
+Made from `proto/errors.toml`. A response of the binary protocol begins with such a code, 0 for
 success. HTTP has it as `code` or `id` of a [problem document](../http.md#handle-errors), gRPC as `headrace-status` in
 the trailing metadata. A code is never reused for another meaning; codes that are not listed are undefined.
 

@@ -18,6 +18,7 @@ from headrace_settings import (
     json_schema,
     listed,
     load,
+    to_comparison,
     to_markdown,
     to_toml,
 )
@@ -81,6 +82,33 @@ def test_the_reference_names_everything() -> None:
     assert "The name \\| of it." in text
     assert "`HEADRACE_INNER_PASSWORD` (also `…_FILE`)" in text
     assert "one of a, b" in text
+
+
+def test_a_comparison_has_a_column_for_each_process() -> None:
+    class Other(Section):
+        """`inner` of another process."""
+
+        size: Size = Size(1)
+        """A different size."""
+        hosts: tuple[str, ...] = ("a",)
+        """Only here."""
+
+    class Process(Section):
+        inner: Other = Other()
+        mode: Literal["a", "b"] = "b"
+        """Mode of operation."""
+
+    text = to_comparison({"first": (Outer, "HEADRACE"), "second": (Process, "OTHER")})
+    assert text.count("## `inner`") == 1
+    assert "| setting | environment | first | second | meaning |\n| --- | --- | --- | --- | --- |" in text
+    assert "| `inner.name` | `HEADRACE_INNER_NAME` | `a` |  | The name \\| of it. |" in text
+    # Another meaning is another row below, whose variable is that of the process that has it.
+    rows = [line for line in text.splitlines() if line.startswith("| `inner.size` |")]
+    assert [row.partition(" *Allowed:")[0] for row in rows] == [
+        "| `inner.size` | `HEADRACE_INNER_SIZE` | `1 MiB` |  | ",
+        "| `inner.size` | `OTHER_INNER_SIZE` |  | `1 B` | A different size.",
+    ]
+    assert "| `mode` | `HEADRACE_MODE` | `a` | `b` | Mode of operation." in text
 
 
 def test_the_reference_says_who_shares_a_limit() -> None:

@@ -38,17 +38,6 @@ _RESERVED = (
     *COMMAND_LINE_VARIABLES,
 )
 
-REFERENCE_INTRODUCTION = """\
-# Settings
-
-Written by `make generate` from the configuration models: do not edit.
-
-The value of a setting comes from the first of these sources that has it: an option of `headrace up`, an environment
-variable, the TOML file (`--config` or `HEADRACE_CONFIG`), the default. An unknown or invalid setting prevents the
-start. An empty variable counts as unset. Lists in variables are written `[a, b]`. A secret `x` may be given as
-`x_file`, the path of a file that contains it.
-"""
-
 
 class RootConfig(RootUserConfig):
     """`root`: the user that the first start creates."""

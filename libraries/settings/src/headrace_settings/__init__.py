@@ -8,7 +8,7 @@ from headrace_settings.constraints import (
     ServerExpiry,
 )
 from headrace_settings.display.listing import ShownSetting, listed
-from headrace_settings.display.rendering import json_schema, to_markdown, to_toml
+from headrace_settings.display.rendering import json_schema, to_comparison, to_markdown, to_toml
 from headrace_settings.errors import Problem, SettingsError
 from headrace_settings.loading.loading import Loaded, load
 from headrace_settings.origin import (
@@ -56,6 +56,7 @@ __all__ = [
     "parse_size",
     "print_size",
     "settings_of",
+    "to_comparison",
     "to_markdown",
     "to_toml",
 ]

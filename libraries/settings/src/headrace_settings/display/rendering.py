@@ -41,18 +41,48 @@ def to_markdown(model: type[BaseModel], *, prefix: str = "HEADRACE") -> str:
             section = setting.path[:-1]
             lines += ["", f"## `{'.'.join(section)}`" if section else "## Top level", ""]
             lines += ["| setting | environment | default | meaning |", "| --- | --- | --- | --- |"]
-        allowed = setting.allowed
-        meaning = f"{setting.description} *Allowed: {allowed}.*" if allowed != "text" else setting.description
-        if setting.shared_by is not None:
-            meaning += f" *Shared by: {setting.shared_by}.*"
-        row = (
-            f"`{setting.dotted}`",
-            f"`{setting.variable(prefix)}`" + (" (also `…_FILE`)" if setting.is_secret else ""),
-            _default(setting),
-            meaning,
-        )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+        lines.append(_row(f"`{setting.dotted}`", _variable(setting, prefix), _default(setting), _meaning(setting)))
     return "\n".join(lines).strip() + "\n"
+
+
+def to_comparison(processes: Mapping[str, tuple[type[BaseModel], str]]) -> str:
+    """Render one table of settings per section, with a column for each process: its default, or nothing.
+
+    A setting with another meaning in another process has another row. The variable is that of the first process of the
+    row.
+
+    Args:
+        processes: Titles of the columns, each with the configuration and the prefix of its variables.
+    """
+    sections: dict[Path, dict[str, dict[str, tuple[str, dict[str, str]]]]] = {}
+    for title, (model, prefix) in processes.items():
+        for setting in settings_of(model):
+            rows = sections.setdefault(setting.path[:-1], {}).setdefault(setting.dotted, {})
+            _, defaults = rows.setdefault(_meaning(setting), (_variable(setting, prefix), {}))
+            defaults[title] = _default(setting)
+    head = _row("setting", "environment", *processes, "meaning")
+    lines: list[str] = []
+    for section, settings in sections.items():
+        lines += ["", f"## `{'.'.join(section)}`" if section else "## Top level", ""]
+        lines += [head, _row(*["---"] * (len(processes) + 3))]
+        for dotted, rows in settings.items():
+            for meaning, (variable, defaults) in rows.items():
+                lines.append(_row(f"`{dotted}`", variable, *(defaults.get(title, "") for title in processes), meaning))
+    return "\n".join(lines).strip() + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _variable(setting: Setting, prefix: str) -> str:
+    return f"`{setting.variable(prefix)}`" + (" (also `…_FILE`)" if setting.is_secret else "")
+
+
+def _meaning(setting: Setting) -> str:
+    allowed = "" if setting.allowed == "text" else f" *Allowed: {setting.allowed}.*"
+    shared = "" if setting.shared_by is None else f" *Shared by: {setting.shared_by}.*"
+    return f"{setting.description}{allowed}{shared}"
 
 
 def shown_value(value: object) -> str:

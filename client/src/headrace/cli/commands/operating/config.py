@@ -6,16 +6,36 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from headrace.cli import output
 from headrace.cli.family import family
-from headrace.embedded.config import REFERENCE_INTRODUCTION, RENAMED, EmbeddedConfig
+from headrace.embedded.config import RENAMED, EmbeddedConfig
 from headrace.service_settings import SERVICES, Service, file_problems
-from headrace_settings import SettingsError, json_schema, settings_of, to_markdown, to_toml
+from headrace_settings import SettingsError, json_schema, settings_of, to_comparison, to_markdown, to_toml
 from headrace_settings.loading.iggy import mapping
+
+_INTRODUCTION: Final = """\
+# Settings
+
+Written by `make generate` from the configuration models: do not edit. `headrace config reference` prints it.
+
+The value of a setting comes from the first of these sources that has it: an option of `headrace up`, an environment
+variable, the TOML file (`--config` or `HEADRACE_CONFIG`), the default. An unknown or invalid setting prevents the
+start. An empty variable counts as unset. Lists in variables are written `[a, b]`. A secret `x` may be given as
+`x_file`, the path of a file that contains it.
+
+The tables have a column for each kind of process, with its default; where it is empty, the process does not have the
+setting. The variables of a process begin with its prefix; a row has that of its first process. `headrace config check
+--service SERVICE` checks settings without a start, and `headrace config reference --service SERVICE` prints those of
+one service alone.
+
+| `SERVICE` | process | prefix |
+| --- | --- | --- |
+{processes}
+"""
 
 
 def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,7 +98,10 @@ def show(file: Path | None, service: str) -> None:
 @app.command()
 @_service_option
 def reference(service: str) -> None:
-    """Print every setting with its environment variable, default and description, as Markdown."""
+    """Print every setting with its environment variable, default and description, as Markdown.
+
+    For the embedded server, the page has the settings of all services.
+    """
     settings = SERVICES[Service(service)]
     page = reference_page() if service == Service.EMBEDDED else to_markdown(settings.model, prefix=settings.prefix)
     click.echo(page, nl=False)
@@ -93,7 +116,9 @@ def schema(service: str) -> None:
 
 def reference_page() -> str:
     """Return the contents of `docs/configuration.md`."""
-    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_iggy_variables()}"
+    processes = "\n".join(f"| `{name}` | {one.process} | `{one.prefix}_` |" for name, one in SERVICES.items())
+    tables = to_comparison({name.value: (one.model, one.prefix) for name, one in SERVICES.items()})
+    return f"{_INTRODUCTION.format(processes=processes)}\n{tables}\n{_iggy_variables()}"
 
 
 def _iggy_variables() -> str:
