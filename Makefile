@@ -389,7 +389,6 @@ check-web: .venv/.web-current
 .PHONY: check-generated
 check-generated: setup
 	@$(BIN)/python client/generate_aio.py --check
-	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
@@ -410,9 +409,8 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: calls for asyncio, dashboard, settings, schemas
+generate: setup ## Write what is generated and checked in: calls for asyncio, settings, schemas
 	@$(BIN)/python client/generate_aio.py
-	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/headrace config reference > docs/configuration.md
 	@$(BIN)/python -m headrace.cli.schemas docs/schemas
 
