@@ -128,8 +128,13 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 	$(STEP) "5 of 5: the console" -- env $(NPM) run --silent build
 	@touch $@
 
+# Calls for asyncio, which git does not have; installing the checkout makes them first.
+AIO := client/src/headrace/aio/admin.py
+$(AIO): client/src/headrace/sdk/admin.py client/generate_aio.py
+	@$(PYTHON) client/generate_aio.py
+
 .PHONY: setup-up
-setup-up: .venv/.native-current .venv/.web-current
+setup-up: .venv/.native-current $(AIO) .venv/.web-current
 
 .PHONY: setup
 setup: setup-up .venv/.python-current .venv/.npm-current ## Make .venv with the native module, the console, and packages of tests and checks
@@ -388,7 +393,6 @@ check-web: .venv/.web-current
 
 .PHONY: check-generated
 check-generated: setup
-	@$(BIN)/python client/generate_aio.py --check
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
@@ -409,8 +413,7 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: calls for asyncio, settings, schemas
-	@$(BIN)/python client/generate_aio.py
+generate: setup ## Write what is generated and checked in: settings, schemas
 	@$(BIN)/headrace config reference > docs/configuration.md
 	@$(BIN)/python -m headrace.cli.schemas docs/schemas
 

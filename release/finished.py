@@ -23,7 +23,11 @@ EXTRAS: Final = {
 }
 """The distributions, and the extras of each."""
 URLS: Final = {"Homepage", "Documentation", "Changelog", "Issues", "Source"}
-CONSOLE: Final = "headrace_gateway/console/static/index.html"
+BUILT: Final = {
+    "headrace": ("headrace/aio/admin.py", "headrace_gateway/console/static/index.html"),
+    "headrace-core": ("headrace_proto/errors.py", "headrace_proto/catalog/v1/__init__.py"),
+}
+"""Files of the distributions that git does not have: one of each kind."""
 SIZE_MAX: Final = 15 << 20
 """Bytes of a wheel: more than three times that of the largest one, so that something unintended is noticed."""
 COMPILERS: Final = ("cc", "gcc", "clang", "cargo", "rustc", "node", "npm")
@@ -49,8 +53,7 @@ def problems(wheel: Path, version: str) -> list[str]:
     wrong += _incomplete(metadata, EXTRAS[name])
     if PurePosixPath(information, "licenses/LICENSE") not in names:
         wrong.append("it does not contain the license")
-    if name == "headrace" and PurePosixPath(CONSOLE) not in names:
-        wrong.append("it does not contain the console")
+    wrong += [f"it does not contain {path}" for path in BUILT.get(name, ()) if PurePosixPath(path) not in names]
     if any("tests" in path.parts or path.suffix == ".pyc" for path in names):
         wrong.append("it contains tests or compiled files")
     if wheel.stat().st_size > SIZE_MAX:

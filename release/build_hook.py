@@ -1,18 +1,24 @@
-"""Build hook of the distribution `headrace`: a wheel has the console, which is built from `web/console` before it."""
+"""Build hook of the distribution `headrace`: makes the calls for asyncio, and refuses a wheel without the console."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _INDEX: Final = "services/gateway/src/headrace_gateway/console/static/index.html"
+_CALLS: Final = "client/generate_aio.py"
 
 
-class ConsoleInWheel(BuildHookInterface[Any]):
-    """Refuses to build a wheel without the console: its server would answer browsers with a line of plain text."""
+class BuildHook(BuildHookInterface[Any]):
+    """Makes what git does not have, and refuses a wheel without the console, which is built from `web/console` before.
+
+    A server without the console would answer browsers with a line of plain text.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the interface is the builder's
-        """Check that the console has been built.
+        """Make the calls for asyncio, and check that the console has been built.
 
         Args:
             version: `standard`, or `editable` for an installation that finds the console in the checkout later.
@@ -25,3 +31,4 @@ class ConsoleInWheel(BuildHookInterface[Any]):
             raise FileNotFoundError(
                 f"the console is not built, there is no {_INDEX}: run `make setup`, then build again"
             )
+        subprocess.run([sys.executable, Path(self.root, _CALLS)], check=True)  # noqa: S603 - it is ours
