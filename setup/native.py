@@ -104,7 +104,12 @@ def build(profile: str) -> int:
         return status
     command: list[str | Path] = [programs / "maturin", "build", "--profile", profile, "--locked"]
     command += ["--interpreter", programs / "python", "--out", building]
-    status = subprocess.run(command, cwd=ROOT / "core/python", check=False).returncode
+    with subprocess.Popen(command, cwd=ROOT / "core/python", stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr or ():
+            # The backend is `build_backend.py`, which uses maturin.
+            if "`build-backend` in pyproject.toml is not set" not in line:
+                print(line, end="", file=sys.stderr, flush=True)
+    status = process.returncode
     if status == 0:
         # Complete or not there: a build that is interrupted leaves no wheel behind.
         building.rename(wheels)
