@@ -19,6 +19,8 @@ LINES_MAX = 600
 LONG = re.compile(
     r"(core/python/headrace_proto/\w+/.*|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|.*/errors\.py|core/python/headrace_core/__init__\.pyi)"
 )
+# Pages that are read from the first line to the last.
+PAGES = {"CHANGELOG.md": 120}
 NAMELESS = re.compile(r"(utils?|helpers?|common|managers?|misc)")
 MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
 
@@ -49,6 +51,8 @@ def test_no_file_is_too_long_to_be_read_in_one_go() -> None:
         if not LONG.fullmatch(str(path)) and (lines := text(path).count("\n")) > LINES_MAX
     }
     assert not long
+    pages = {name: lines for name, most in PAGES.items() if (lines := text(Path(name)).count("\n")) > most}
+    assert not pages, "leave out what users of a release do not notice, or move it to docs"
 
 
 def test_everything_is_named_after_what_it_is() -> None:
