@@ -31,7 +31,6 @@ SCRIPTS: Final = {
 """Scripts by their places on the site; npm's packages have them."""
 
 MERMAID: Final = "assets/mermaid.js"
-DECISIONS: Final = "decisions/index.md"
 MADE: Final = tempfile.TemporaryDirectory(prefix="headrace-site-")
 """Directory of the pages that are made of the product, at their places on the site."""
 
@@ -91,24 +90,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
-def decisions(files: Files) -> str:
-    """Return the list of all decisions."""
-    rows = []
-    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
-        if file.src_uri.startswith("decisions/"):
-            number, _, title = file.content_string.splitlines()[0].removeprefix("# ").partition(". ")
-            rows.append(f"| {number} | [{title}]({Path(file.src_uri).name}) |")
-    head = "# Decisions\n\nDecisions that shape the product, with reasons and consequences. Numbers are not reused.\n"
-    return "\n".join([head, "| | decision |", "| --- | --- |", *rows, ""])
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add documents from outside of `docs/`, pages that were made, the list of decisions, and scripts."""
+    """Add documents from outside of `docs/`, pages that were made, and scripts."""
     for document, place in outside(config).items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / document)))
     for place in made_pages():
         files.append(File.generated(config, place, abs_src_path=str(Path(MADE.name, place))))
-    files.append(File.generated(config, DECISIONS, content=decisions(files)))
     for place, source in SCRIPTS.items():
         script = File.generated(config, place, abs_src_path=str(ROOT / source))
         script.inclusion = InclusionLevel.INCLUDED
@@ -123,8 +110,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     documents = {place: document for document, place in outside(config).items()}
 
     def place_of(document: str) -> str | None:
-        if document == "docs/decisions":
-            return DECISIONS
         if document in places:
             return places[document]
         inside = document.removeprefix("docs/")
