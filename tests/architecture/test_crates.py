@@ -37,6 +37,7 @@ BELOW["headrace-shard"] = (
 BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headrace-wakeup"}
 BELOW["headrace-edge"] = BELOW["headrace-runtime"] | {"headrace-runtime"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-websocket"}
+BELOW["headrace-bench"] = BELOW["headrace-client"] | {"headrace-client"}
 BELOW["headrace-session"] = BELOW["headrace-wire"] | {"headrace-wire"}
 BELOW["headrace-engine"] = BELOW["headrace-client"] | {"headrace-client", "headrace-session"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
@@ -49,6 +50,7 @@ BELOW["headrace-python"] = (
     | BELOW["headrace-replica"]
     | {
         "headrace-runtime",
+        "headrace-bench",
         "headrace-client",
         "headrace-engine",
         "headrace-session",

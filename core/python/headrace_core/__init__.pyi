@@ -1317,7 +1317,7 @@ def bench_run(config_json: str, progress: Callable[[str], bool] | None = None) -
     """Run the load generator; returns its report as JSON.
 
     Args:
-        config_json: Settings (fields of `BenchConfig` in core/crates/client).
+        config_json: Settings (fields of `BenchConfig` in core/crates/bench).
         progress: Called about five times a second with a JSON object of counters; returns whether to continue.
     """
 

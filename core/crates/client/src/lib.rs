@@ -1,14 +1,10 @@
-//! Native client and load generator of the binary protocol of Iggy 0.8.
+//! Native client of the binary protocol of Iggy 0.8.
 //!
 //! [`Client`] is one blocking connection: no threads, no event loop, one system call out and (mostly) one in per
-//! request. [`Pipeline`] keeps several batches in flight. [`mod@bench`] measures servers with both.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a client reads clocks: it waits, paces and measures"
-)]
+//! request. [`Pipeline`] keeps several batches in flight.
+#![allow(clippy::disallowed_methods, reason = "a client reads clocks: it waits")]
 
 mod batch;
-pub mod bench;
 mod client;
 mod error;
 mod extensions;

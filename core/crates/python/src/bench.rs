@@ -2,7 +2,7 @@
 
 use std::{sync::mpsc::RecvTimeoutError, time::Duration};
 
-use headrace_client::bench::{self, BenchConfig, Phase, Progress, null};
+use headrace_bench::{BenchConfig, Phase, Progress, null};
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub(crate) fn bench_run(
             let (finished, ended) = std::sync::mpsc::channel();
             let counters = &counters;
             let run = scope.spawn(move || {
-                let report = bench::run(config, counters);
+                let report = headrace_bench::run(config, counters);
                 drop(finished);
                 report
             });

@@ -1,6 +1,5 @@
-//! The native client and the load generator against real sockets.
+//! The native client against real sockets.
 
-mod bench;
 mod client;
 mod extensions;
 mod support;

@@ -42,6 +42,7 @@ pub fn read_frame(stream: &mut TcpStream) -> Option<(u32, Vec<u8>)> {
 }
 
 /// Deliberate faults.
+#[allow(dead_code, reason = "the tests of the load generator inject them")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// No fault.

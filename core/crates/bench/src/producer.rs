@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use headrace_wire::{CommandCode, Partitioning};
 
-use super::Placement;
-use super::pace::Pace;
-use super::report::{ActorOutcome, Tally};
-use super::run::{Limits, Run};
-use crate::{Client, ClientError, Pipeline, PreparedBatch};
+use crate::Placement;
+use crate::pace::Pace;
+use crate::report::{ActorOutcome, Tally};
+use crate::run::{Limits, Run};
+use headrace_client::{Client, ClientError, Pipeline, PreparedBatch};
 
 /// A batch in flight.
 #[derive(Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use headrace_wire::{Identifier, Status};
 
-use super::{BenchConfig, Setup};
-use crate::{Client, ClientError, NewTopic};
+use crate::{BenchConfig, Setup};
+use headrace_client::{Client, ClientError, NewTopic};
 
 /// Destination of the messages, by numeric ids, as clients use them after a look-up.
 #[derive(Debug, Clone, Copy)]

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Fault, MemoryServer};
-use headrace_client::ClientError;
-use headrace_client::bench::null::{NullListener, NullOptions};
-use headrace_client::bench::{
+use headrace_bench::null::{NullListener, NullOptions};
+use headrace_bench::{
     Amount, AtEnd, BenchConfig, BenchReport, Cursor, Mode, Phase, Placement, Progress, Setup, run,
 };
+use headrace_client::ClientError;
 use headrace_wire::Status;
 
 /// One null listener for all tests; it serves until the process ends.

@@ -7,10 +7,10 @@ use headrace_wire::command::{ConsumerOffsetPath, PollMessages};
 use headrace_wire::message::HEADER_BYTES;
 use headrace_wire::{Consumer, ConsumerKind, Identifier, PollingStrategy, Status};
 
-use super::report::{ActorOutcome, Tally};
-use super::run::{Limits, Run};
-use super::{AtEnd, Cursor, Mode};
-use crate::{Client, ClientError, Polled, ResponseBuffer};
+use crate::report::{ActorOutcome, Tally};
+use crate::run::{Limits, Run};
+use crate::{AtEnd, Cursor, Mode};
+use headrace_client::{Client, ClientError, Polled, ResponseBuffer};
 
 /// Connect, warm up, poll. `None` if the run was aborted before it began.
 pub(crate) fn consume(run: &Run<'_>, index: u32) -> Result<Option<ActorOutcome>, ClientError> {

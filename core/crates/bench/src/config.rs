@@ -6,7 +6,7 @@ use std::time::Duration;
 use headrace_model::limits::{PARTITIONS_PER_COMMAND_MAX, PAYLOAD_SIZE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientError, ConnectOptions, Transport, WriteStyle};
+use headrace_client::{ClientError, ConnectOptions, Transport, WriteStyle};
 
 /// Maximum number of actors of one run: one thread and one connection each.
 const ACTORS_MAX: u32 = 4096;

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use headrace_wire::batch::BatchBuilder;
 use headrace_wire::message::HEADER_BYTES;
 
-use super::consumer::consume;
-use super::gate::Gate;
-use super::process_cpu::ProcessCpu;
-use super::producer::produce;
-use super::report::{ActorOutcome, CpuReport, GroupReport};
-use super::target::Target;
-use super::{BenchConfig, BenchReport, Phase, Progress};
-use crate::{Client, ClientError};
+use crate::consumer::consume;
+use crate::gate::Gate;
+use crate::process_cpu::ProcessCpu;
+use crate::producer::produce;
+use crate::report::{ActorOutcome, CpuReport, GroupReport};
+use crate::target::Target;
+use crate::{BenchConfig, BenchReport, Phase, Progress};
+use headrace_client::{Client, ClientError};
 
 /// Time after a stop in which actors may still receive the answer they wait for.
 const STOP_GRACE: Duration = Duration::from_secs(1);

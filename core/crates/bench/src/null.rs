@@ -17,7 +17,7 @@ use headrace_wire::response::{
 };
 use headrace_wire::{Command, CommandCode, CompressionAlgorithm, Identifier, Partitioning, Status};
 
-use crate::ClientError;
+use headrace_client::ClientError;
 
 /// Initial size of a connection's buffer; it grows to the largest frame.
 const BUFFER_BYTES: usize = 256 * 1024;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::BenchConfig;
-use super::process_cpu::ProcessCpu;
+use crate::BenchConfig;
+use crate::process_cpu::ProcessCpu;
 
 /// Maximum latency that is recorded; longer ones are recorded as this value.
 const LATENCY_MAX: Duration = Duration::from_secs(600);
