@@ -38,8 +38,8 @@ BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headra
 BELOW["headrace-edge"] = BELOW["headrace-runtime"] | {"headrace-runtime"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-websocket"}
 BELOW["headrace-bench"] = BELOW["headrace-client"] | {"headrace-client"}
-BELOW["headrace-session"] = BELOW["headrace-wire"] | {"headrace-wire"}
-BELOW["headrace-engine"] = BELOW["headrace-client"] | {"headrace-client", "headrace-session"}
+BELOW["headrace-sdk-core"] = BELOW["headrace-wire"] | {"headrace-wire"}
+BELOW["headrace-engine"] = BELOW["headrace-client"] | {"headrace-client", "headrace-sdk-core"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-lossy-disk"] = set()
 BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
@@ -53,7 +53,7 @@ BELOW["headrace-python"] = (
         "headrace-bench",
         "headrace-client",
         "headrace-engine",
-        "headrace-session",
+        "headrace-sdk-core",
         "headrace-columns",
         "headrace-tables",
         "headrace-replica",
@@ -68,7 +68,7 @@ PURE = (
     "buffer",
     "wire",
     "websocket",
-    "session",
+    "sdk-core",
     "columns",
     "tables",
     "log",

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headrace_session::{
+use headrace_sdk_core::{
     Batch, Consumer, ConsumerConfig, ConsumerEffect, DataToken, Failure, Item, OwnedIdentifier,
     Start, WatchToken,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headrace_session::{Effect, Failure, Outcome, Request, Session};
+use headrace_sdk_core::{Effect, Failure, Outcome, Request, Session};
 use headrace_wire::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
 use tokio::time::{Instant, sleep_until};
 

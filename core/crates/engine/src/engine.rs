@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headrace_session::{Backoff, Config, Login};
+use headrace_sdk_core::{Backoff, Config, Login};
 use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 use tokio::time::Instant;
 

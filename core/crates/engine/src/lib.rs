@@ -24,7 +24,7 @@ mod websocket;
 pub use address::{Address, AddressError};
 pub use consumer::{ConsumerHandle, Taken};
 pub use engine::{Change, Engine, Observer, SessionSettings};
-pub use headrace_session as session;
+pub use headrace_sdk_core as session;
 pub use producer::{Delivery, Outgoing, ProducerCounters, ProducerHandle};
 pub use promise::Promise;
 pub use reports::{Report, Reports};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
-use headrace_session::Frame;
+use headrace_sdk_core::Frame;
 
 /// Frames that wait to be written, as one sequence of bytes that remembers where frames end.
 #[derive(Debug, Default)]

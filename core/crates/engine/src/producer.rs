@@ -5,7 +5,7 @@ mod delivery;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use headrace_session::{
+use headrace_sdk_core::{
     Failure, OwnedIdentifier, Place, Producer, ProducerConfig, PushRefused, Repeat, Request,
     SendFailure,
 };
@@ -412,7 +412,7 @@ impl Task {
         }
     }
 
-    fn found_topic(&mut self, outcome: headrace_session::Outcome) -> Option<Failure> {
+    fn found_topic(&mut self, outcome: headrace_sdk_core::Outcome) -> Option<Failure> {
         let mut state = self.shared.lock();
         let is_known = state.producer.is_some();
         let failure = match outcome {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use headrace_session::{
+use headrace_sdk_core::{
     DirectBatch, Failure, Outcome, OwnedIdentifier, Request, SendFailure, Stored,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

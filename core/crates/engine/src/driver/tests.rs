@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use headrace_session::{
+use headrace_sdk_core::{
     ConsumerConfig, Item, Login, Membership, OwnedIdentifier, Place, ProducerConfig, PushRefused,
     Repeat, SendFailure, Start,
 };

@@ -3,7 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headrace_session::{SendFailure, Stored};
+use headrace_sdk_core::{SendFailure, Stored};
 
 use crate::promise::Promise;
 
@@ -117,7 +117,7 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use headrace_session::Failure;
+    use headrace_sdk_core::Failure;
 
     use super::*;
 
