@@ -1,4 +1,4 @@
-"""The README's example of connectors works as it is typed: from a table to topics, and to Parquet files."""
+"""The tutorial on databases works as it is typed: from a table to topics, and to Parquet files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,21 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.process import until
-from tests.journeys.test_readme import ROOT, typed
 from tests.ports import free_port
 from tests.server_process import ServerProcess
+from tests.site import documents
+from tests.site.documents import ROOT
 
+PAGE = documents.read(Path("docs/tutorials/database.md"))
 PIPELINE = "cat > pipeline.toml"
 SECONDS = 300
 """Time that a newcomer needs at most."""
+
+
+def typed(marker: str) -> str:
+    """The block of the tutorial that contains `marker`."""
+    (block,) = [block.code for block in PAGE.blocks if marker in block.code]
+    return block
 
 
 class Reader:
