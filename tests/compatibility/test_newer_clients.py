@@ -55,7 +55,7 @@ def receive(connection: RawConnection) -> bytes:
 
 
 def test_over_tcp(shared_server: ServerProcess) -> None:
-    """At once, and named in the log."""
+    """The answer comes at once, and the log names the client."""
     with RawConnection(shared_server.address) as connection:
         began = time.monotonic()
         connection.write(PING)

@@ -29,21 +29,20 @@
 //! never restarted executes everything in parallel to the replicas, and yields the expected answers and states.
 //!
 //! A group is made of one kind of node, and `cluster` is the same for all kinds: clients, network, clocks, planned
-//! faults, older copies of directories, and both phases. `bare` nodes run the core on a host of the simulator's own.
-//! `host` nodes run the production host (`crates/replica`, [`run::run_host`]): its threads are steps of the run, and
-//! its files, connections, clocks and randomness are simulated. Another kind is what implements `cluster::Kind`.
+//! faults, older copies of directories, and both phases. `cluster::bare` nodes run the core on a host of the
+//! simulator's own. `cluster::host` nodes run the production host (`crates/replica`, [`run::run_host`]): its threads
+//! are steps of the run, and its files, connections, clocks and randomness are simulated. Another kind is what
+//! implements `cluster::Kind`.
 //!
 //! Planted bugs ([`mutants`]) show that the checkers detect errors: a broken rule of the replica, or a host that omits
 //! a sync. Production code has no switch for either.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod bare;
 pub mod checker;
 pub mod client;
 pub mod clock;
 mod cluster;
 pub mod disk;
-mod host;
 pub mod jobs;
 pub mod machine;
 pub mod mutants;

@@ -213,8 +213,8 @@ impl HostFault {
     }
 
     /// Remove the steps from a disk request that the fault omits. `kind` is the part of the storage.
-    pub(crate) fn change(self, kind: crate::bare::Part, steps: &mut Vec<Step>) {
-        use crate::bare::Part;
+    pub(crate) fn change(self, kind: crate::cluster::Part, steps: &mut Vec<Step>) {
+        use crate::cluster::Part;
         match (self, kind) {
             (Self::JournalNotSynced, Part::Journal)
             | (Self::SuperblockNotSynced, Part::Superblock) => {

@@ -2,10 +2,8 @@
 
 use headrace_vsr::rules::{Rules, Standard};
 
-use crate::bare::Bare;
 use crate::checker::Violation;
-use crate::cluster::{Cluster, Kind};
-use crate::host::Host;
+use crate::cluster::{Bare, Cluster, Host, Kind};
 use crate::machine::Machines;
 use crate::mutants::HostFault;
 use crate::scenario::Scenario;

@@ -12,7 +12,7 @@ use crate::random::Fates;
 
 /// Kind of node that a group consists of, and what a run has because of it.
 pub(crate) trait Kind: Sized {
-    /// What happens to nodes of this kind only.
+    /// Event of nodes of this kind only.
     type Event;
     /// Data directory of a node, and what is expected of it.
     type Storage: Storage;

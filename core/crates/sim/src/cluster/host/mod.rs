@@ -36,7 +36,7 @@ use wire::{EndId, Shared};
 /// Maximum number of bytes of a client's frame.
 const FRAME_BYTES_MAX: u32 = 4 << 20;
 
-/// What happens to such nodes only.
+/// Event of such nodes only.
 #[derive(Debug)]
 pub(crate) enum HostEvent {
     /// Bytes arrive at the other end of a connection.

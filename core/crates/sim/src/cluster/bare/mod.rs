@@ -42,7 +42,7 @@ pub(crate) struct Bare<R> {
     pub(crate) host_fault: Option<HostFault>,
 }
 
-/// What happens to such nodes only.
+/// Event of such nodes only.
 #[derive(Debug)]
 pub(crate) enum BareEvent {
     /// A frame arrives at a replica.
