@@ -39,6 +39,11 @@ class Elements(HTMLParser):
             self._is_article = False
 
 
+def html_of(page: Path) -> Path:
+    """The HTML of a page: a README is the index of its directory."""
+    return page.with_name("index.html") if page.name == "README.md" else page.with_suffix(".html")
+
+
 def elements(html: str) -> Elements:
     parser = Elements()
     parser.feed(html)
@@ -63,7 +68,7 @@ def test_pages_have_the_lists_tables_and_blocks_that_commonmark_has(site: Path) 
         if "\n::: " in markdown:
             continue  # The reference of a Python package is not written in the page.
         expected = elements(f"<article>{MarkdownIt('commonmark').enable('table').render(markdown)}").counts
-        found = elements(page.with_suffix(".html").read_text(encoding="utf-8")).counts
+        found = elements(html_of(page).read_text(encoding="utf-8")).counts
         assert found == expected, page
 
 
@@ -78,7 +83,7 @@ def test_llms_txt_lists_every_page(site: Path) -> None:
 
 def test_every_document_of_docs_is_a_page(site: Path) -> None:
     documents = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
-    assert {path for path in documents if not (site / path.with_suffix(".html")).is_file()} == set()
+    assert {path for path in documents if not html_of(site / path).is_file()} == set()
 
 
 @pytest.mark.parametrize("link", ["[gone](gone.md)", "[http](http.md#no-such-section)"])
