@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import xxhash
 
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey, date_of
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey, date_of
+from pyspark_headrace.jobs.tables.writing import FileOptions
 
 KEY = PartitionKey("shop", "orders", 0, "17", "3.0")
 NOON = int(datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC).timestamp()) * 1_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import xxhash
 from tests.faults.segment_files import HEADER_BYTES, flip, logs, messages
 
-from pyspark_headrace.jobs.archive_format.entries import path_of
+from pyspark_headrace.jobs.tables.entries import path_of
 
 ID = slice(8, 24)
 TIMESTAMP = slice(32, 40)

@@ -38,7 +38,7 @@ from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
 
 from pyspark_headrace.jobs.archive.job import JOB
-from pyspark_headrace.jobs.archive_format.columns import RAW_COLUMNS
+from pyspark_headrace.jobs.tables.columns import RAW_COLUMNS
 
 _SAMPLE_SECONDS = 0.2
 

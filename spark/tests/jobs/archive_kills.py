@@ -32,8 +32,8 @@ from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
 from tests.spark_home import java_options
 
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.entries import DIRECTORY
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.entries import DIRECTORY
 
 _LIFE_SECONDS = 600.0
 _LOOK_SECONDS = 0.05

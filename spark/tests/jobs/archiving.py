@@ -14,9 +14,9 @@ from place import Place
 
 from headrace_core import decode_user_headers
 from pyspark_headrace.jobs.archive.job import JOB
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.running.job import DONE
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 
 KEY_HEADER = b"headrace.key"
 

@@ -28,11 +28,11 @@ from place import Place
 from pyspark.sql import SparkSession
 
 from pyspark_headrace.jobs.archive.job import JOB as ARCHIVE
-from pyspark_headrace.jobs.archive_format.archive import Archive
 from pyspark_headrace.jobs.audit.job import JOB as AUDIT
 from pyspark_headrace.jobs.backfill.job import JOB as BACKFILL
 from pyspark_headrace.jobs.compact.job import JOB as COMPACT
 from pyspark_headrace.jobs.running.job import DONE, FAILED, WRONG_ARGUMENTS, Job
+from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.usage.job import JOB as USAGE
 
 DEST = "s3://lake/some/shop"

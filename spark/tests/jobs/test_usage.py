@@ -26,9 +26,9 @@ from headrace_core import encode_user_headers
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
 from pyspark_headrace.cluster.gateway import Gateway
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.files import PartitionKey
 from pyspark_headrace.jobs.running.job import DONE
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.files import PartitionKey
 from pyspark_headrace.jobs.usage.job import JOB
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, Period, micros_of
 from pyspark_headrace.jobs.usage.tally import Counted, hours_of, merged

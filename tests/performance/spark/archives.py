@@ -13,9 +13,9 @@ from pyspark_headrace.jobs.archive.batches import SPLIT
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.results import TaskResult
 from pyspark_headrace.jobs.archive.tasks import Work
-from pyspark_headrace.jobs.archive_format.columns import RAW_COLUMNS
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
 from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.jobs.tables.columns import RAW_COLUMNS
+from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import batch_options
 
 if TYPE_CHECKING:

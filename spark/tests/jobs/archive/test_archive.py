@@ -14,10 +14,10 @@ from tests.compatibility.protocol.raw import RawConnection
 from headrace_core import encode_send_messages, encode_user_headers
 from pyspark_headrace.jobs.archive.config import ArchiveConfig
 from pyspark_headrace.jobs.archive.job import source_options
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.columns import RAW_COLUMNS
 from pyspark_headrace.jobs.running.arguments import parsed
 from pyspark_headrace.jobs.running.job import FAILED
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.columns import RAW_COLUMNS
 from pyspark_headrace.options.reading import stream_options
 
 

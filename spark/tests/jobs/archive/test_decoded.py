@@ -24,14 +24,14 @@ from tests.compatibility.protocol.raw import eventually
 from headrace_core import decode_user_headers
 from pyspark_headrace.jobs.archive import dead_letters
 from pyspark_headrace.jobs.archive.decoding import Bad, Decoding, decoding_of
-from pyspark_headrace.jobs.archive.tables.manifest import ManifestTable
-from pyspark_headrace.jobs.archive.tables.table import Batch
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.errors import StoreError
 from pyspark_headrace.jobs.records.schemas import read_schema
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import FAILED, WRONG_ARGUMENTS
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.manifest_table import ManifestTable
+from pyspark_headrace.jobs.tables.table import Batch
 from pyspark_headrace.read.splits import NOTHING
 
 SCHEMA = Decoding(

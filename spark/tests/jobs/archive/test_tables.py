@@ -21,15 +21,15 @@ from pyspark.sql import SparkSession
 
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.decoding import Decoding
-from pyspark_headrace.jobs.archive.tables.delta import DeltaLakeTable
-from pyspark_headrace.jobs.archive.tables.iceberg import IcebergTable, catalog_of
-from pyspark_headrace.jobs.archive.tables.manifest import ManifestTable
-from pyspark_headrace.jobs.archive.tables.table import Batch, Table, TopicRecreatedError
-from pyspark_headrace.jobs.archive_format.errors import OverlapError
-from pyspark_headrace.jobs.archive_format.files import DECODED, RAW
-from pyspark_headrace.jobs.archive_format.stores import Store
-from pyspark_headrace.jobs.archive_format.writing import FileOptions, RangeWriter
 from pyspark_headrace.jobs.running.job import FAILED
+from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
+from pyspark_headrace.jobs.tables.errors import OverlapError
+from pyspark_headrace.jobs.tables.files import DECODED, RAW
+from pyspark_headrace.jobs.tables.iceberg import IcebergTable, catalog_of
+from pyspark_headrace.jobs.tables.manifest_table import ManifestTable
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.table import Batch, Table, TopicRecreatedError
+from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter
 from pyspark_headrace.read.splits import NOTHING
 
 

@@ -26,15 +26,15 @@ from tests.faults.segment_files import flip
 from tests.server_process import USERNAME, ServerProcess
 
 from pyspark_headrace.columns.digest import digest
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
 from pyspark_headrace.jobs.audit.config import DUP_ID, AuditConfig
 from pyspark_headrace.jobs.audit.duplicates import find_duplicates
 from pyspark_headrace.jobs.audit.findings import Findings
 from pyspark_headrace.jobs.audit.job import JOB
 from pyspark_headrace.jobs.audit.scanned import Scanned, Unreadable
 from pyspark_headrace.jobs.compact.job import JOB as COMPACT
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
 from pyspark_headrace.options.reading import batch_options
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.reading import read_range

@@ -19,15 +19,15 @@ from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import ServerProcess
 
 from pyspark_headrace.errors import DataLossError
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
-from pyspark_headrace.jobs.archive_format.reading import opened
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
 from pyspark_headrace.jobs.audit.archived import check_log
 from pyspark_headrace.jobs.audit.config import ARCHIVE
 from pyspark_headrace.jobs.audit.findings import Findings
 from pyspark_headrace.jobs.audit.scanning import Scanning
 from pyspark_headrace.jobs.audit.verifying import Problem, verified
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.files import ArchivedFile
+from pyspark_headrace.jobs.tables.reading import opened
+from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import batch_options
 from pyspark_headrace.read.planning import Planner
 

@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from replays import arguments, content, fill, messages, origin, run
 from tests.compatibility.protocol.raw import eventually
 
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.files import PartitionKey
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
 from pyspark_headrace.jobs.backfill import running, tasks
 from pyspark_headrace.jobs.backfill.ledger import Ledger
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.files import PartitionKey
+from pyspark_headrace.jobs.tables.writing import FileOptions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -24,11 +24,11 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from pyspark_headrace.columns.digest import digest
-from pyspark_headrace.jobs.archive_format.archive import Archive, Committed
-from pyspark_headrace.jobs.archive_format.files import PartitionKey, date_of
-from pyspark_headrace.jobs.archive_format.state import ArchiveState
 from pyspark_headrace.jobs.compact.job import JOB
 from pyspark_headrace.jobs.running.job import DONE
+from pyspark_headrace.jobs.tables.archive import Archive, Committed
+from pyspark_headrace.jobs.tables.files import PartitionKey, date_of
+from pyspark_headrace.jobs.tables.state import ArchiveState
 
 MB = 1 << 20
 DAY_MICROS = 86_400_000_000

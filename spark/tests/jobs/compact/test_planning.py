@@ -9,8 +9,8 @@ from archived import KEY, NOON, described
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
 from pyspark_headrace.jobs.compact.planning import Group, plan
+from pyspark_headrace.jobs.tables.files import ArchivedFile
 
 MB = 1 << 20
 TARGET = 64 * MB

@@ -10,7 +10,7 @@ OURS = """Traceback (most recent call last):
   File "/a/tasks.py", line 51, in __call__
     raise StoreError(f"{place}: {said}")
            ^^^^^^^^^^^
-pyspark_headrace.jobs.archive_format.errors.StoreError: s3://lake/shop: a.parquet: 403 Forbidden: Not: for you"""
+pyspark_headrace.jobs.tables.errors.StoreError: s3://lake/shop: a.parquet: 403 Forbidden: Not: for you"""
 SPARKS = f"""[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred. Reason: An exception was raised by the Python Proxy.
 Return Message: Traceback (most recent call last):
   File "/a/clientserver.py", line 644, in _call_proxy

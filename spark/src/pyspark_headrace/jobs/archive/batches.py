@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark_headrace.errors import BatchError
 from pyspark_headrace.jobs.archive.dead_letters import DeadLetters
 from pyspark_headrace.jobs.archive.results import TaskResult, ranges
-from pyspark_headrace.jobs.archive.tables.table import Batch, Table
 from pyspark_headrace.jobs.archive.tasks import Work
-from pyspark_headrace.jobs.archive_format.files import PartitionKey
-from pyspark_headrace.jobs.archive_format.stores import Store
 from pyspark_headrace.jobs.running.job import Context
 from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.jobs.tables.files import PartitionKey
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.table import Batch, Table
 from pyspark_headrace.options.writing import WriteOptions
 from pyspark_headrace.transactions.committing import commit
 from pyspark_headrace.transactions.staged import Transaction

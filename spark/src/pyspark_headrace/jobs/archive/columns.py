@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyspark_headrace.jobs.archive.decoding import Bad, Decoding
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.read.splits import Split
 
 

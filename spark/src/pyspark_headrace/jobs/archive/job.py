@@ -10,16 +10,16 @@ from pyspark_headrace.jobs.archive.batches import SPLIT, Batches
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.config import ArchiveConfig
 from pyspark_headrace.jobs.archive.decoding import Decoding, decoding_of
+from pyspark_headrace.jobs.archive.opening import open_table
 from pyspark_headrace.jobs.archive.planned import planned
-from pyspark_headrace.jobs.archive.tables.opening import open_table
 from pyspark_headrace.jobs.archive.tasks import Work
-from pyspark_headrace.jobs.archive_format.files import DECODED, RAW
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
 from pyspark_headrace.jobs.records.schemas import read_schema
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Finding, Report
 from pyspark_headrace.jobs.running.streaming import begin, follow
+from pyspark_headrace.jobs.tables.files import DECODED, RAW
+from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import ReadOptions, stream_options
 from pyspark_headrace.options.writing import WriteOptions, write_options
 from pyspark_headrace.read.planning import Planner

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark_headrace.jobs.archive.tables.table import Batch, Table, check
-from pyspark_headrace.jobs.archive_format.files import PartitionKey
 from pyspark_headrace.jobs.running.report import Report
+from pyspark_headrace.jobs.tables.files import PartitionKey
+from pyspark_headrace.jobs.tables.table import Batch, Table, check
 from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.options.values import EARLIEST
 from pyspark_headrace.read.planning import Planner

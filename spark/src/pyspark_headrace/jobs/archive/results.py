@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark_headrace.errors import BatchError
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
 from pyspark_headrace.read.splits import Split
 from pyspark_headrace.transactions.staged import Part, Staged, Transaction
 

@@ -16,10 +16,10 @@ from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.dead_letters import DeadLetters, letters
 from pyspark_headrace.jobs.archive.decoding import Bad
 from pyspark_headrace.jobs.archive.results import TaskResult, key_of
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
-from pyspark_headrace.jobs.archive_format.stores import Store
-from pyspark_headrace.jobs.archive_format.writing import FileOptions, RangeWriter
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.files import ArchivedFile
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter
 from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.read.reading import read_range
 from pyspark_headrace.read.splits import Split

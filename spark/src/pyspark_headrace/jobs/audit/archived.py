@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_headrace.cluster.description import Description, Key
 from pyspark_headrace.columns.digest import total
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import ManifestError
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile, PartitionKey
-from pyspark_headrace.jobs.archive_format.state import ArchiveState
 from pyspark_headrace.jobs.audit.config import ARCHIVE, AuditConfig
 from pyspark_headrace.jobs.audit.findings import Findings, Level
 from pyspark_headrace.jobs.audit.scanned import Piece, Scanned
 from pyspark_headrace.jobs.audit.verifying import verified_at
 from pyspark_headrace.jobs.running.tasks import run_tasks
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import ManifestError
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.state import ArchiveState
 from pyspark_headrace.read.splits import cut
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark_headrace.cluster.description import EMPTY, Description, Key
 from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.columns.digest import total
-from pyspark_headrace.jobs.archive_format.errors import StoreError
-from pyspark_headrace.jobs.archive_format.stores import Store
 from pyspark_headrace.jobs.audit import archived
 from pyspark_headrace.jobs.audit.config import DUP_ID, RETENTION, AuditConfig
 from pyspark_headrace.jobs.audit.duplicates import find_duplicates
@@ -25,6 +23,8 @@ from pyspark_headrace.jobs.audit.scanning import Scanning
 from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Report
 from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.options.reading import batch_options
 from pyspark_headrace.read.planning import Planner
 

@@ -16,8 +16,8 @@ from pyspark_headrace.cluster.description import Key
 from pyspark_headrace.cluster.runtime import runtime
 from pyspark_headrace.columns.digest import digest, total
 from pyspark_headrace.errors import DataLossError, IncompleteError, ServerRefusedError
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.audit.scanned import Piece, Scanned, Unreadable
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.read.leader import Holder
 from pyspark_headrace.read.reading import read_range

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_headrace.columns.digest import digest, total
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import DamagedFileError, MissingFileError
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile, date_of
-from pyspark_headrace.jobs.archive_format.footers import differences
-from pyspark_headrace.jobs.archive_format.reading import opened
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import DamagedFileError, MissingFileError
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile, date_of
+from pyspark_headrace.jobs.tables.footers import differences
+from pyspark_headrace.jobs.tables.reading import opened
 
 _DAY_MICROS: Final = 86_400_000_000
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report:
     """Replay messages of an archive, or of a range of a topic, into a topic."""
-    from pyspark_headrace.jobs.archive_format.stores import Store  # noqa: PLC0415 - heavy, and of no use for --help
     from pyspark_headrace.jobs.backfill.ledger import Ledger  # noqa: PLC0415
     from pyspark_headrace.jobs.backfill.running import Runner  # noqa: PLC0415
+    from pyspark_headrace.jobs.tables.stores import Store  # noqa: PLC0415 - heavy, and of no use for --help
 
     origin = origin_of(config)
     if config.dry_run:

@@ -12,9 +12,9 @@ import re
 from typing import Final
 
 from pyspark_headrace.errors import FencedError
-from pyspark_headrace.jobs.archive_format.stores import Store
 from pyspark_headrace.jobs.backfill.plan import Plan, PlanError
 from pyspark_headrace.jobs.running.arguments import ArgumentError
+from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.options.writing import WriteOptions
 from pyspark_headrace.transactions.staged import Part, Transaction
 from pyspark_headrace.transactions.transactions import Transactions

@@ -6,9 +6,9 @@ import datetime
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
-from pyspark_headrace.jobs.archive_format.state import REMOVED_FOR
 from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
 from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.tables.state import REMOVED_FOR
 from pyspark_headrace.jobs.uris import PLACES, place
 from pyspark_headrace.options.values import integer, milliseconds
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from pyspark_headrace.jobs.archive_format.errors import StoreError
-from pyspark_headrace.jobs.archive_format.failures import said
 from pyspark_headrace.jobs.compact.config import NEVER, CompactConfig
 from pyspark_headrace.jobs.running.job import Context
 from pyspark_headrace.jobs.running.report import Report
+from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.failures import said
 
 _PARTITIONS: Final = ("stream", "topic", "date")
 _HOUR: Final = datetime.timedelta(hours=1)

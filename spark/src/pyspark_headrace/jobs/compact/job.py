@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import ReplacedError
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
-from pyspark_headrace.jobs.archive_format.state import ArchiveState
 from pyspark_headrace.jobs.compact.config import DELTA, NEVER, CompactConfig
 from pyspark_headrace.jobs.compact.merging import Merged, merged
 from pyspark_headrace.jobs.compact.planning import Group, plan
 from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Finding, Report
 from pyspark_headrace.jobs.running.tasks import run_tasks
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import ReplacedError
+from pyspark_headrace.jobs.tables.files import ArchivedFile
+from pyspark_headrace.jobs.tables.state import ArchiveState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyspark_headrace.columns.digest import digest, total
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import DamagedFileError, FileError
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile
-from pyspark_headrace.jobs.archive_format.reading import batches, opened
-from pyspark_headrace.jobs.archive_format.writing import FileOptions, FileWriter
 from pyspark_headrace.jobs.compact.planning import Group
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import DamagedFileError, FileError
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile
+from pyspark_headrace.jobs.tables.reading import batches, opened
+from pyspark_headrace.jobs.tables.writing import FileOptions, FileWriter
 
 
 @dataclass(frozen=True)

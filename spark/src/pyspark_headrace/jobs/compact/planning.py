@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark_headrace.columns.digest import total
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
 
 _OVERHEAD_BYTES: Final = 4096
 """Approximate overhead of a file, which does not add up when files are merged."""

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyspark_headrace.errors import DataLossError, OptionError
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import ArchiveError, DamagedFileError
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile, PartitionKey
-from pyspark_headrace.jobs.archive_format.reading import opened
-from pyspark_headrace.jobs.archive_format.stores import Store
 from pyspark_headrace.jobs.origins.pieces import Extent, Piece, schema_of
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import ArchiveError, DamagedFileError
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.reading import opened
+from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.read.splits import cut
 
 _BATCH_ROWS: Final = 16_384

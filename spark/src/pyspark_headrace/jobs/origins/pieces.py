@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 
 KINDS: Final = {field.name: field.type for field in RAW_SCHEMA}
 """Columns of messages."""

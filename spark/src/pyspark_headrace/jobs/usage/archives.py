@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import ArchiveError
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile, PartitionKey
-from pyspark_headrace.jobs.archive_format.reading import batches
-from pyspark_headrace.jobs.archive_format.stores import Store
 from pyspark_headrace.jobs.dead_letter_headers import KEY
 from pyspark_headrace.jobs.running.tasks import run_tasks, spread
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import ArchiveError
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.reading import batches
+from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS
 from pyspark_headrace.jobs.usage.tally import Counted, Place
 

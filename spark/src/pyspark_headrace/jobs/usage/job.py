@@ -127,7 +127,7 @@ def _looked_at(place: Place, partitions: Iterable[Counted], config: UsageConfig)
 
 
 def _written(spark: SparkSession, config: UsageConfig, tenants: dict[str, list[Row]]) -> list[str]:
-    from pyspark_headrace.jobs.archive_format.stores import Store  # noqa: PLC0415 - not for --help
+    from pyspark_headrace.jobs.tables.stores import Store  # noqa: PLC0415 - not for --help
     from pyspark_headrace.jobs.usage.output import content_of, path_of, send, write_file  # noqa: PLC0415
 
     files = []

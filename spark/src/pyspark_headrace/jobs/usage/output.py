@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyspark_headrace.jobs.archive_format.files import escaped
-from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.tables.files import escaped
+from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.jobs.usage.rows import Row
 
 if TYPE_CHECKING:

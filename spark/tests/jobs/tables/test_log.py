@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from obstore.store import MemoryStore
 
-from pyspark_headrace.jobs.archive_format import manifest
-from pyspark_headrace.jobs.archive_format.archive import AlreadyCommitted, Archive, Committed
-from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, path_of
-from pyspark_headrace.jobs.archive_format.errors import (
+from pyspark_headrace.jobs.tables import manifest
+from pyspark_headrace.jobs.tables.archive import AlreadyCommitted, Archive, Committed
+from pyspark_headrace.jobs.tables.entries import DIRECTORY, path_of
+from pyspark_headrace.jobs.tables.errors import (
     ArchiveError,
     ManifestError,
     MissingFileError,
@@ -31,8 +31,8 @@ from pyspark_headrace.jobs.archive_format.errors import (
     ReplacedError,
     StoreError,
 )
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
-from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.tables.files import ArchivedFile
+from pyspark_headrace.jobs.tables.stores import Store
 
 HOUR = datetime.timedelta(hours=1)
 
@@ -248,8 +248,8 @@ def test_two_writers_agree() -> None:
 WRITER = """
 import sys
 from archived import KEY, described
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.errors import OverlapError
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.errors import OverlapError
 
 directory, who, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 archive = Archive.open(directory)
@@ -345,8 +345,8 @@ DYING = """
 import os, signal, sys
 from pathlib import Path
 from archived import KEY, NOON, Message, batch, messages, write
-from pyspark_headrace.jobs.archive_format import stores
-from pyspark_headrace.jobs.archive_format.archive import Archive
+from pyspark_headrace.jobs.tables import stores
+from pyspark_headrace.jobs.tables.archive import Archive
 
 directory, step = sys.argv[1:3]
 archive = Archive.open(directory)
@@ -437,7 +437,7 @@ def test_an_answer_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_writer_that_is_always_late_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark_headrace.jobs.archive_format.archive._WAIT_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("pyspark_headrace.jobs.tables.archive._WAIT_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(Store, "create", lambda *arguments: False)
     with pytest.raises(ArchiveError, match="other writers committed first, 200 times"):
         opened(tmp_path).commit([described(0, 10)], job="test")

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from archived import batch, messages
 
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.encoding import encoding
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.encoding import encoding
 
 
 def encodings(table: pa.Table, use_dictionary: bool | None = None) -> dict[str, set[str]]:

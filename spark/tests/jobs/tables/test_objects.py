@@ -18,19 +18,19 @@ import pytest
 from archived import KEY, NOON, Message, batch, described, messages, write
 from object_server import LOST, UNCONDITIONAL, Asked, ObjectServer, environment, unused_address
 
-from pyspark_headrace.jobs.archive_format.archive import AlreadyCommitted, Archive, Committed
-from pyspark_headrace.jobs.archive_format.entries import path_of
-from pyspark_headrace.jobs.archive_format.errors import (
+from pyspark_headrace.jobs.environment import RETRY_TIMEOUT
+from pyspark_headrace.jobs.tables.archive import AlreadyCommitted, Archive, Committed
+from pyspark_headrace.jobs.tables.entries import path_of
+from pyspark_headrace.jobs.tables.errors import (
     ArchiveError,
     ManifestError,
     MissingFileError,
     StoreError,
 )
-from pyspark_headrace.jobs.archive_format.failures import said
-from pyspark_headrace.jobs.archive_format.reading import batches
-from pyspark_headrace.jobs.archive_format.stores import Store
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
-from pyspark_headrace.jobs.environment import RETRY_TIMEOUT
+from pyspark_headrace.jobs.tables.failures import said
+from pyspark_headrace.jobs.tables.reading import batches
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.writing import FileOptions
 
 HOUR = datetime.timedelta(hours=1)
 PLACE = "s3://lake/some/shop"

@@ -16,9 +16,9 @@ from pyiceberg.table import Table as Loaded
 from pyiceberg.table import TableProperties
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
-from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
-from pyspark_headrace.jobs.archive_format.errors import ArchiveError, StoreError
-from pyspark_headrace.jobs.archive_format.failures import bare, said
+from pyspark_headrace.jobs.tables.errors import ArchiveError, StoreError
+from pyspark_headrace.jobs.tables.failures import bare, said
+from pyspark_headrace.jobs.tables.table import Batch, Place, Reached, check, place_of
 
 _log: Final = logging.getLogger(__name__)
 _ATTEMPTS: Final = 20

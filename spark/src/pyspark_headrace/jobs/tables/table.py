@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from pyspark_headrace.errors import HeadraceError
-from pyspark_headrace.jobs.archive_format.errors import OverlapError
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.errors import OverlapError
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
 
 Place = tuple[str, str, int]
 """Stream, topic and partition."""

@@ -17,10 +17,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, from_url
 
-from pyspark_headrace.jobs.archive_format.errors import StoreError
-from pyspark_headrace.jobs.archive_format.failures import FAILURES, lacks_place, said
-from pyspark_headrace.jobs.archive_format.handles import Input, Output, sync_directories
 from pyspark_headrace.jobs.environment import RETRY_TIMEOUT
+from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.failures import FAILURES, lacks_place, said
+from pyspark_headrace.jobs.tables.handles import Input, Output, sync_directories
 from pyspark_headrace.jobs.uris import PLACES, SCHEMES
 from pyspark_headrace.options.values import Unsuitable, milliseconds
 

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, Entry
-from pyspark_headrace.jobs.archive_format.errors import ArchiveError, ReplacedError
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey, is_data_path
-from pyspark_headrace.jobs.archive_format.manifest import Manifest
-from pyspark_headrace.jobs.archive_format.state import REMOVED_FOR, ArchiveState
-from pyspark_headrace.jobs.archive_format.stores import Store, Stored
+from pyspark_headrace.jobs.tables.entries import DIRECTORY, Entry
+from pyspark_headrace.jobs.tables.errors import ArchiveError, ReplacedError
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey, is_data_path
+from pyspark_headrace.jobs.tables.manifest import Manifest
+from pyspark_headrace.jobs.tables.state import REMOVED_FOR, ArchiveState
+from pyspark_headrace.jobs.tables.stores import Store, Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyspark_headrace.jobs.archive_format.writing import FileOptions, RangeWriter
+    from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter
 
 _ATTEMPTS: Final = 200
 _WAIT_SECONDS: Final = (0.005, 0.5)
@@ -194,7 +194,7 @@ class Archive:
             end: Offset after the last possible message.
             options: File options.
         """
-        from pyspark_headrace.jobs.archive_format.writing import FileOptions, RangeWriter  # noqa: PLC0415 - of tasks
+        from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter  # noqa: PLC0415 - of tasks
 
         return RangeWriter(self.store, key, end, options or FileOptions())
 
@@ -202,12 +202,12 @@ class Archive:
         self, file: ArchivedFile, columns: Sequence[str] | None = None, *, batch_rows: int = 16_384
     ) -> Iterator[pa.RecordBatch]:
         """Read a file in batches. See `reading.batches`."""
-        from pyspark_headrace.jobs.archive_format.reading import batches  # noqa: PLC0415 - of tasks
+        from pyspark_headrace.jobs.tables.reading import batches  # noqa: PLC0415 - of tasks
 
         return batches(self.store, file, columns, batch_rows=batch_rows)
 
     def read_table(self, file: ArchivedFile, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a file. See `reading.read_table`."""
-        from pyspark_headrace.jobs.archive_format.reading import read_table  # noqa: PLC0415 - of tasks
+        from pyspark_headrace.jobs.tables.reading import read_table  # noqa: PLC0415 - of tasks
 
         return read_table(self.store, file, columns)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, Entry, number_of, path_of
-from pyspark_headrace.jobs.archive_format.errors import ManifestError
-from pyspark_headrace.jobs.archive_format.state import ArchiveState
-from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.tables.entries import DIRECTORY, Entry, number_of, path_of
+from pyspark_headrace.jobs.tables.errors import ManifestError
+from pyspark_headrace.jobs.tables.state import ArchiveState
+from pyspark_headrace.jobs.tables.stores import Store
 
 SNAPSHOT_EVERY: Final = 64
 """Number of entries per snapshot, which bounds the entries read one by one when an archive is opened."""

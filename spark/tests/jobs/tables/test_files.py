@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_headrace.columns.digest import digest
-from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.errors import DamagedFileError, MissingFileError
-from pyspark_headrace.jobs.archive_format.files import PartitionKey
-from pyspark_headrace.jobs.archive_format.writing import FileOptions
+from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.errors import DamagedFileError, MissingFileError
+from pyspark_headrace.jobs.tables.files import PartitionKey
+from pyspark_headrace.jobs.tables.writing import FileOptions
 
 DAY = 86_400_000_000
 HOUR = datetime.timedelta(hours=1)

@@ -15,10 +15,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
-from pyspark_headrace.jobs.archive_format.errors import ArchiveError, StoreError
-from pyspark_headrace.jobs.archive_format.failures import said
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.errors import ArchiveError, StoreError
+from pyspark_headrace.jobs.tables.failures import said
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.table import Batch, Place, Reached, check, place_of
 
 _log: Final = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archive_format.errors import DamagedFileError, MissingFileError
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile
-from pyspark_headrace.jobs.archive_format.footers import differences
-from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.errors import DamagedFileError, MissingFileError
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile
+from pyspark_headrace.jobs.tables.footers import differences
+from pyspark_headrace.jobs.tables.stores import Store
 
 
 def batches(

@@ -11,9 +11,9 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
-from pyspark_headrace.jobs.archive_format.entries import VERSION, Entry, document, path_of, time_of
-from pyspark_headrace.jobs.archive_format.errors import ManifestError, OverlapError
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.entries import VERSION, Entry, document, path_of, time_of
+from pyspark_headrace.jobs.tables.errors import ManifestError, OverlapError
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
 
 REMOVED_FOR: Final = datetime.timedelta(days=30)
 """Time for which removals are remembered: the maximum time that removed files can be kept for readers."""

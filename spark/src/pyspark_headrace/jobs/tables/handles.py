@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pyspark_headrace.jobs.archive_format.errors import StoreError
-from pyspark_headrace.jobs.archive_format.failures import FAILURES, said
+from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.failures import FAILURES, said
 
 
 class Output:

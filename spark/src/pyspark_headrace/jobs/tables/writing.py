@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyspark_headrace.columns.digest import digest, total
-from pyspark_headrace.jobs.archive_format.encoding import encoding
-from pyspark_headrace.jobs.archive_format.files import RAW, ArchivedFile, PartitionKey, date_of, new_path
-from pyspark_headrace.jobs.archive_format.footers import footer
-from pyspark_headrace.jobs.archive_format.handles import Output
-from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.tables.encoding import encoding
+from pyspark_headrace.jobs.tables.files import RAW, ArchivedFile, PartitionKey, date_of, new_path
+from pyspark_headrace.jobs.tables.footers import footer
+from pyspark_headrace.jobs.tables.handles import Output
+from pyspark_headrace.jobs.tables.stores import Store
 
 _DAY_MICROS: Final = 86_400_000_000
 _ROW_GROUP_BYTES: Final = (1 << 16, 32 << 20)

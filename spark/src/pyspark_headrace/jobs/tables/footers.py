@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
+from pyspark_headrace.jobs.tables.files import ArchivedFile
 
 _PREFIX: Final = "headrace."
 _VERSION: Final = "1"

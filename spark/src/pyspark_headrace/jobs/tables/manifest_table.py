@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
-from pyspark_headrace.jobs.archive_format.archive import Archive, Committed
-from pyspark_headrace.jobs.archive_format.errors import StoreError
+from pyspark_headrace.jobs.tables.archive import Archive, Committed
+from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.table import Batch, Place, Reached, check, place_of
 
 
 class ManifestTable:

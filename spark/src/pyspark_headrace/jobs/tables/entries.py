@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark_headrace.jobs.archive_format.errors import ManifestError
-from pyspark_headrace.jobs.archive_format.files import ArchivedFile
+from pyspark_headrace.jobs.tables.errors import ManifestError
+from pyspark_headrace.jobs.tables.files import ArchivedFile
 
 VERSION: Final = 1
 """Version of the format of entries and snapshots."""
