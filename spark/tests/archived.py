@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import xxhash
 
-from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey, date_of
-from pyspark_headrace.jobs.tables.writing import FileOptions
+from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
+from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.reading import Part
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.table import Batch, Bounds, TableFile
+from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter
 
 KEY = PartitionKey("shop", "orders", 0, "17", "3.0")
 NOON = int(datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC).timestamp()) * 1_000_000
@@ -57,33 +61,56 @@ def digest_of(of: Iterable[Message]) -> int:
     return total & 0xFFFF_FFFF_FFFF_FFFF
 
 
+def opened(place: Path | str) -> DeltaLakeTable:
+    """Open an archive, and create it if it is missing."""
+    return DeltaLakeTable(str(place), RAW_SCHEMA, create=True)
+
+
+def writer(place: Path | str, end: int, *, key: PartitionKey = KEY, options: FileOptions | None = None) -> RangeWriter:
+    return RangeWriter(Store.open(str(place), create=True), key, end, options or FileOptions())
+
+
 def write(
-    archive: Archive, of: Sequence[Message], *, key: PartitionKey = KEY, options: FileOptions | None = None
+    place: Path | str, of: Sequence[Message], *, key: PartitionKey = KEY, options: FileOptions | None = None
 ) -> list[ArchivedFile]:
     """Write messages without committing them."""
-    writer = archive.writer(key, of[-1].offset + 1, options)
-    writer.write(batch(of, key.partition))
-    return writer.close()
+    files = writer(place, of[-1].offset + 1, key=key, options=options)
+    files.write(batch(of, key.partition))
+    return files.close()
 
 
-def described(start: int, end: int, *, key: PartitionKey = KEY, token: int = 0, at: int = NOON) -> ArchivedFile:
-    """Describe a file that does not exist, for tests of the log alone."""
-    path = (
-        f"stream={key.stream}/topic={key.topic}/date={date_of(at)}/p{key.partition}-{start}-{end}-{token:012x}.parquet"
+def commit(place: Path | str, files: Sequence[ArchivedFile]) -> None:
+    """Commit files to an archive, as one micro-batch."""
+    table = opened(place)
+    ranges: dict[PartitionKey, tuple[int, int]] = {}
+    for file in sorted(files, key=lambda one: one.start):
+        start, _ = ranges.get(file.key, (file.start, 0))
+        ranges[file.key] = (start, file.end)
+    assert table.commit(Batch(job="test", query="test", number=table.version, files=files, ranges=ranges))
+
+
+def listed(file: ArchivedFile) -> TableFile:
+    """Return the description of a file as its table has it."""
+    return TableFile(
+        path=file.path,
+        stream=file.stream,
+        topic=file.topic,
+        date=file.date,
+        rows=file.rows,
+        bytes=file.bytes,
+        partitions=Bounds(file.partition, file.partition),
+        offsets=Bounds(file.start, file.end - 1),
+        times=Bounds(file.first_timestamp, file.last_timestamp),
     )
-    return ArchivedFile(
-        path=path,
-        stream=key.stream,
-        topic=key.topic,
-        partition=key.partition,
-        start=start,
-        end=end,
-        rows=end - start,
-        bytes=(end - start) * 10,
-        incarnation=key.incarnation,
-        generation=key.generation,
-        first_timestamp=at,
-        last_timestamp=at,
-        digest=end * 31 + start,
-        date=date_of(at),
+
+
+def part_of(file: ArchivedFile) -> Part:
+    """Return the messages of a file without gaps."""
+    return Part(
+        key=file.key,
+        file=listed(file),
+        start=file.start,
+        end=file.end,
+        first_timestamp=file.first_timestamp,
+        last_timestamp=file.last_timestamp,
     )

@@ -6,11 +6,11 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import xxhash
 from tests.faults.segment_files import HEADER_BYTES, flip, logs, messages
-
-from pyspark_headrace.jobs.tables.entries import path_of
 
 ID = slice(8, 24)
 TIMESTAMP = slice(32, 40)
@@ -63,9 +63,16 @@ def flipped(log: Path) -> None:
     flip(log, messages(log)[INSIDE].position + HEADER_BYTES + 100)
 
 
-def edit_entry(archive: Path, number: int, edit: Callable[[dict[str, list[dict[str, object]]]], None]) -> None:
-    """Change an entry of an archive's log."""
-    path = archive / path_of(number)
-    entry = json.loads(path.read_text())
-    edit(entry)
-    path.write_text(json.dumps(entry))
+def edit_added(archive: Path, path: str, edit: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Change what the log of a Delta Lake table has of a file, or remove it there."""
+    for log in (archive / "_delta_log").glob("*.json"):
+        lines = []
+        for line in log.read_text(encoding="utf-8").splitlines():
+            action = json.loads(line)
+            if "add" in action and unquote(action["add"]["path"]) == path:
+                changed = edit(action["add"])
+                if changed is None:
+                    continue
+                action["add"] = changed
+            lines.append(json.dumps(action))
+        log.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from deltalake import DeltaTable
 
 # Imports work from any working directory.
 sys.path.insert(0, str(Path(__file__).parents[3]))
@@ -32,8 +33,7 @@ from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
 from tests.spark_home import java_options
 
-from pyspark_headrace.jobs.tables.archive import Archive
-from pyspark_headrace.jobs.tables.entries import DIRECTORY
+from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
 
 _LIFE_SECONDS = 600.0
 _LOOK_SECONDS = 0.05
@@ -119,9 +119,12 @@ class Kills:
         return self._archived() >= self._plan.messages
 
     def _archived(self) -> int:
-        if not (self._directory / "archive" / DIRECTORY).is_dir():
+        if not DeltaTable.is_deltatable(str(self._directory / "archive")):
             return 0
-        return Archive.open(str(self._directory / "archive")).state().rows
+        return sum(file.rows for file in self._table().files())
+
+    def _table(self) -> DeltaLakeTable:
+        return DeltaLakeTable(str(self._directory / "archive"))
 
     def _kill_tasks(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the running task processes at random times."""
@@ -155,22 +158,23 @@ class Kills:
         Raises:
             AssertionError: They differ.
         """
-        archive = Archive.open(str(self._directory / "archive"))
-        state = archive.state()
-        for key, files in state.partitions.items():
-            ends = [0, *(file.end for file in files)]
-            assert [file.start for file in files] == ends[:-1], key
-        assert state.rows == sum(file.end - file.start for file in state.files.values()) == self._plan.messages
+        table = self._table()
+        files = table.files()
+        for partition in range(self._plan.partitions):
+            bounds = sorted(file.offsets for file in files if file.partitions.least == partition)
+            assert [least for least, _ in bounds] == [0, *(most + 1 for _, most in bounds)][:-1], partition
+        rows = sum(file.rows for file in files)
+        assert rows == self._plan.messages
         same_as_consumed(archived_rows(self._directory / "archive"), self._place)
         there = list((self._directory / "archive").glob("stream=*/**/*.parquet"))
         return {
-            "messages": state.rows,
+            "messages": rows,
             "lives": self.lives,
             "driver_kills": self.drivers_killed,
             "task_kills": self.tasks_killed,
-            "commits": state.version,
-            "files": len(state.files),
-            "orphans": len(there) - len(state.files),
+            "commits": table.version,
+            "files": len(files),
+            "orphans": len(there) - len(files),
             "repeated": sum(report["counts"]["repeated"] for report in self.reports),
             "seed": self._plan.seed,
         }
@@ -181,10 +185,9 @@ class Kills:
         Raises:
             AssertionError: The run has committed files.
         """
-        archive = Archive.open(str(self._directory / "archive"))
-        version = archive.state().version
+        version = self._table().version
         assert self._last() == 0
-        assert archive.state().version == version
+        assert self._table().version == version
         assert self.reports[-1]["counts"]["files"] == 0
 
 

@@ -32,7 +32,7 @@ from pyspark_headrace.jobs.audit.job import JOB as AUDIT
 from pyspark_headrace.jobs.backfill.job import JOB as BACKFILL
 from pyspark_headrace.jobs.compact.job import JOB as COMPACT
 from pyspark_headrace.jobs.running.job import DONE, FAILED, WRONG_ARGUMENTS, Job
-from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
 from pyspark_headrace.jobs.usage.job import JOB as USAGE
 
 DEST = "s3://lake/some/shop"
@@ -148,17 +148,20 @@ def test_the_whole_way(run: Runner, lake: ObjectServer, tmp_path: Path) -> None:
     same_as_consumed(archived_rows(DEST), place)
 
     merged = run(COMPACT, "--dest", DEST, "--min-files", "2", "--older-than", "0s", "--log-level", "warning")
-    assert (merged.code, merged.counts["new_files"], merged.counts["files_after"]) == (DONE, 2, 2)
+    # Of one day, or of two.
+    assert merged.code == DONE
+    new = merged.counts["new_files"]
+    assert 1 <= new == merged.counts["files_after"] <= 2
     assert merged.counts["merged_files"] == first.counts["files"]
     same_as_consumed(archived_rows(DEST), place)
     # Replaced files are deleted when no reader can need them any more.
-    assert len(names(lake, ".parquet")) == first.counts["files"] + 2
+    assert len(names(lake, ".parquet")) == first.counts["files"] + new
     clean = run(COMPACT, "--dest", DEST, "--remove-orphans-older-than", "0s", "--log-level", "warning")
     assert (clean.code, clean.counts["orphans"]) == (DONE, first.counts["files"])
-    assert sorted(names(lake, ".parquet")) == sorted(f"some/shop/{path}" for path in Archive.open(DEST).state().files)
+    assert sorted(names(lake, ".parquet")) == sorted(f"some/shop/{file.path}" for file in DeltaLakeTable(DEST).files())
 
     looked = run.on_topics(AUDIT, topics="a", archive=DEST, out="s3://lake/audits", name="audit")
-    assert (looked.code, looked.report["findings"], looked.counts["files_compared"]) == (DONE, [], 2)
+    assert (looked.code, looked.report["findings"], looked.counts["files_compared"]) == (DONE, [], new)
     assert [path.partition("/audit-")[0] for path in looked.report["details"]["written"]] == ["findings", "ranges"]
     assert len(names(lake, "audits/")) == 2
 
@@ -193,7 +196,7 @@ def test_a_store_that_dies_while_it_is_written_to(
     place.topic("a", 1000, 600)
 
     def writes_second(asked: Asked) -> bool:
-        return asked.method == "PUT" and "parquet" in asked.path and bool(names(lake, "manifest/"))
+        return asked.method == "PUT" and "stream=" in asked.path and len(names(lake, "_delta_log/")) > 1
 
     with lake.failing(after(writes_second, lake.stop)):
         died = run.archive()
@@ -204,7 +207,7 @@ def test_a_store_that_dies_while_it_is_written_to(
         run.on_topics(BACKFILL, **{"from": f"archive:{DEST}", "to_topic": "b", "name": "x", "checkpoint": "/nowhere"}),
     ):
         assert gone.code == FAILED
-        assert re.match(rf"StoreError: {DEST}: _headrace/manifest\S*: .*error sending request", gone.error)
+        assert re.match(rf"StoreError: {DEST}: .*error sending request", gone.error)
     # Findings of an audit are reported even if the output cannot be written.
     unwritten = run.on_topics(AUDIT, topics="a", checks="gaps,null-key", out="s3://lake/audits")
     assert (unwritten.code, unwritten.report["status"]) == (FAILED, "failed")
@@ -214,7 +217,7 @@ def test_a_store_that_dies_while_it_is_written_to(
     lake.start()
     assert (died.code, died.report["status"]) == (FAILED, "failed")
     assert re.match(rf"StoreError: {DEST}: stream=\S+\.parquet: .*(error sending request|503)", died.error)
-    assert Archive.open(DEST).state().rows == 800
+    assert sum(file.rows for file in DeltaLakeTable(DEST).files()) == 800
     # Slow recovery: tasks and driver are refused for a while, and retry.
     seen: Counter[str] = Counter()
 
@@ -243,14 +246,14 @@ def test_tasks_that_may_not_and_tasks_that_are_somewhere_else(
     assert refused.code == FAILED
     assert re.match(rf"StoreError: {DEST}: stream=\S+parquet: .* 403 .*SignatureDoesNotMatch", refused.error)
     assert wrong not in refused.text
-    assert lake.keys("lake") == {}
+    assert names(lake, ".parquet") == []
     with lake.failing(lambda asked: 200 if asked.method == "PUT" and "parquet" in asked.path else None):
         elsewhere = run.archive()
     assert elsewhere.code == FAILED
     assert re.match(
         rf"StoreError: {DEST}: stream=\S+\.parquet: does not exist, but a task has written", elsewhere.error
     )
-    assert names(lake, "manifest/") == []
+    assert DeltaLakeTable(DEST).files() == []
     ran = run.archive()
     assert (ran.code, ran.counts["rows"]) == (DONE, 100)
     same_as_consumed(archived_rows(DEST), run.place)
@@ -263,11 +266,11 @@ def test_who_may_not_and_what_is_not_there(run: Runner, lake: ObjectServer, monk
         patch.setenv("AWS_SECRET_ACCESS_KEY", wrong)
         refused = run(COMPACT, "--dest", DEST)
     assert refused.code == FAILED
-    assert re.match(rf"StoreError: {DEST}: _headrace/manifest: .* 403 .*SignatureDoesNotMatch", refused.error)
+    assert re.match(rf"StoreError: {DEST}: .* 403 .*SignatureDoesNotMatch", refused.error)
     assert wrong not in refused.text
     missing = run(COMPACT, "--dest", "s3://missing/shop")
     assert missing.code == FAILED
-    assert re.match("StoreError: s3://missing/shop: _headrace/manifest: .*NoSuchBucket", missing.error)
+    assert re.match("StoreError: s3://missing/shop: .*", missing.error)
     assert lake.keys("lake") == {}
 
 

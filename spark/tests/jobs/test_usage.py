@@ -26,8 +26,8 @@ from headrace_core import encode_user_headers
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
 from pyspark_headrace.cluster.gateway import Gateway
+from pyspark_headrace.jobs.compact.job import JOB as COMPACT
 from pyspark_headrace.jobs.running.job import DONE
-from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.tables.files import PartitionKey
 from pyspark_headrace.jobs.usage.job import JOB
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, Period, micros_of
@@ -208,7 +208,7 @@ def test_a_topic_that_was_purged(
 
 
 def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    archive = Archive.open(str(tmp_path / "archive"), create=True)
+    archive = tmp_path / "archive"
     noon, minute = micros_of(datetime(2024, 2, 28, 12, tzinfo=UTC)), 60_000_000
     stored = {
         ("shop", "orders", 0): archived.messages(0, 1500, at=noon, step=minute, size=30),
@@ -218,7 +218,7 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
     }
     for (stream, topic, number), of_it in stored.items():
         key = PartitionKey(stream, topic, number, "17", f"{number}.0")
-        archive.commit(archived.write(archive, of_it, key=key), job="archive")
+        archived.commit(archive, archived.write(archive, of_it, key=key))
     wanted: Counter[tuple[str, ...]] = Counter()
     for (stream, topic, _), of_it in stored.items():
         for message in of_it:
@@ -230,7 +230,9 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
             wanted[stream, topic, start, "messages_in"] += 1
             wanted[stream, topic, start, "bytes_in"] += 64 + len(message.value) + len(encoded)
 
-    given = ["--from", f"archive:{archive.uri}", "--out", str(tmp_path / "out"), "--format", "json"]
+    # Small files of several partitions are merged into one.
+    assert COMPACT.main(["--dest", str(archive), "--min-files", "2", "--log-level", "warning"]) == DONE
+    given = ["--from", f"archive:{archive}", "--out", str(tmp_path / "out"), "--format", "json"]
     report = run(capfd, *given, "--period", "2024-02")
     rows = {tenant: rows_of(tmp_path / f"out/2024-02-hour/{tenant}.json") for tenant in ("shop", "other")}
     every = [row for of_it in rows.values() for row in of_it]
@@ -265,7 +267,7 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
     # A gap is reported with its location.
     key = PartitionKey("shop", "orders", 0, "17", "0.0")
     more = archived.messages(1510, 5, at=noon + 1600 * minute, step=minute)
-    archive.commit(archived.write(archive, more, key=key), job="archive")
+    archived.commit(archive, archived.write(archive, more, key=key))
     report = run(capfd, *given, "--period", "2024-02", "--streams", "shop", code=3)
     holes = [one["where"] for one in report["findings"] if one["check"] == "archive"]
     assert holes == [{"stream": "shop", "topic": "orders", "partition": 0, "start": 1500, "end": 1510}]
@@ -327,12 +329,12 @@ def test_tenant_files_that_are_wrong(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
     (tmp_path / "file.toml").write_text(text)
-    archive = Archive.open(str(tmp_path / "archive"), create=True)
+    archive = tmp_path / "archive"
     of_it = archived.messages(0, 5, at=micros_of(datetime(2024, 2, 28, tzinfo=UTC)))
-    archive.commit(archived.write(archive, of_it), job="archive")
+    archived.commit(archive, archived.write(archive, of_it))
     given = [
         "--from",
-        f"archive:{archive.uri}",
+        f"archive:{archive}",
         "--period",
         "2024-02",
         "--dry-run",

@@ -25,13 +25,12 @@ class Entry:
 
 
 JOBS: Final[dict[str, Entry]] = {
-    "archive": Entry(
-        "pyspark_headrace.jobs.archive.job", "archives topics to Parquet files, or to Iceberg or Delta Lake tables"
-    ),
+    "archive": Entry("pyspark_headrace.jobs.archive.job", "archives topics to tables of Delta Lake or Iceberg"),
     "compact": Entry(
         "pyspark_headrace.jobs.compact.job",
         "merges small files of an archive, and removes expired and unreferenced files",
     ),
+    "migrate": Entry("pyspark_headrace.jobs.migrate.job", "makes an archive of an earlier release a Delta Lake table"),
     "backfill": Entry(
         "pyspark_headrace.jobs.backfill.job",
         "replays messages of an archive, or of a range of a topic, into a topic",

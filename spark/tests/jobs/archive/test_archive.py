@@ -1,4 +1,4 @@
-"""SPK-3: topics into archives of Parquet files: each message once, despite repeated batches and recreated topics."""
+"""SPK-3: topics into archives: each message once, despite repeated batches and recreated topics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from tests.compatibility.protocol.raw import RawConnection
 
 from headrace_core import encode_send_messages, encode_user_headers
+from pyspark_headrace.columns.digest import digest
 from pyspark_headrace.jobs.archive.config import ArchiveConfig
 from pyspark_headrace.jobs.archive.job import source_options
 from pyspark_headrace.jobs.running.arguments import parsed
 from pyspark_headrace.jobs.running.job import FAILED
-from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.tables.columns import RAW_COLUMNS
+from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
 from pyspark_headrace.options.reading import stream_options
 
 
@@ -53,17 +54,16 @@ def test_each_message_once(
     assert first["counts"]["batches"] == 3
     assert first["counts"]["behind"] == 0
     same_as_consumed(archived_rows(dest), place)
-    state = Archive.open(str(dest)).state()
-    assert (first["counts"]["files"], first["counts"]["bytes"]) == (
-        len(state.files),
-        sum(file.bytes for file in state.files.values()),
-    )
+    table = DeltaLakeTable(str(dest))
+    files = table.files()
+    assert (first["counts"]["files"], first["counts"]["bytes"]) == (len(files), sum(file.bytes for file in files))
     # Sorted, described, with page checksums, and readable by any Parquet reader.
-    for path, file in state.files.items():
-        found = pq.ParquetFile(dest / path, page_checksum_verification=True)
+    for file in files:
+        found = pq.ParquetFile(dest / file.path, page_checksum_verification=True)
         assert found.schema_arrow.names == list(RAW_COLUMNS)
-        assert found.read(["offset"]).column(0).to_pylist() == list(range(file.start, file.end))
-        assert found.metadata.metadata[b"headrace.digest"] == b"%016x" % file.digest
+        rows = found.read()
+        assert rows.column("offset").to_pylist() == list(range(file.offsets.least, file.offsets.most + 1))
+        assert found.metadata.metadata[b"headrace.digest"] == b"%016x" % digest(rows)
         assert {found.metadata.row_group(0).column(at).compression for at in range(8)} == {"ZSTD"}
     seen = spark.read.parquet(str(dest))
     assert seen.where("partition = 3").count() == 12
@@ -74,7 +74,7 @@ def test_each_message_once(
     # No new messages: no commit.
     again = run()
     assert (again["counts"]["batches"], again["counts"]["files"]) == (0, 0)
-    assert Archive.open(str(dest)).state().version == state.version
+    assert DeltaLakeTable(str(dest)).version == table.version
     # A repeated micro-batch, followed by new messages.
     forget_last_commit(checkpoint)
     place.send("a", 2, range(500))
@@ -83,10 +83,10 @@ def test_each_message_once(
     assert later["details"]["ranges"] == {"a": {"2": [0, 500]}}
     same_as_consumed(archived_rows(dest), place)
     # Without its checkpoint a query would start again and archive all messages twice.
-    version = Archive.open(str(dest)).state().version
+    version = DeltaLakeTable(str(dest)).version
     other = run(FAILED, checkpoint=tmp_path / "other")
     assert "OverlapError" in other["error"]
-    assert Archive.open(str(dest)).state().version == version
+    assert DeltaLakeTable(str(dest)).version == version
 
 
 def test_a_topic_that_is_made_anew(

@@ -27,10 +27,9 @@ from pyspark_headrace.jobs.archive.decoding import Bad, Decoding, decoding_of
 from pyspark_headrace.jobs.records.schemas import read_schema
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import FAILED, WRONG_ARGUMENTS
-from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
 from pyspark_headrace.jobs.tables.errors import StoreError
-from pyspark_headrace.jobs.tables.manifest_table import ManifestTable
 from pyspark_headrace.jobs.tables.table import Batch
 from pyspark_headrace.read.splits import NOTHING
 
@@ -247,7 +246,7 @@ def test_bad_records(
     failed = run(FAILED)
     assert "BadRecordError" in failed["error"]
     assert "offset 3: Expecting property name" in failed["error"]
-    assert Archive.open(str(tmp_path / "archive")).state().files == {}
+    assert DeltaLakeTable(str(tmp_path / "archive")).files() == []
 
     columns = [("id", "long", False), ("name", "string", True)]
     fields = [{"name": name, "type": kind, "nullable": nullable, "metadata": {}} for name, kind, nullable in columns]
@@ -266,18 +265,18 @@ def test_bad_records(
         {"id": at, "name": f"n{partition}"} for partition in range(2) for at in good
     ]
     assert rows.column("offset").to_pylist() == good * 2
-    assert {file.mode for file in Archive.open(str(tmp_path / "counted")).state().files.values()} == {"decoded"}
+    assert not DeltaLakeTable(str(tmp_path / "counted")).is_raw
 
     # The dead letters are committed, and then the archive fails. The repeated batch adds no dead letters.
     once = iter([StoreError("a test has this commit fail")])
-    commit = ManifestTable.commit
+    commit = DeltaLakeTable.commit
 
-    def failing(self: ManifestTable, batch: Batch) -> bool:
+    def failing(self: DeltaLakeTable, batch: Batch) -> bool:
         for error in once:
             raise error
         return commit(self, batch)
 
-    monkeypatch.setattr(ManifestTable, "commit", failing)
+    monkeypatch.setattr(DeltaLakeTable, "commit", failing)
     again = {"on_bad_record": "dlq:bad", "checkpoint": str(tmp_path / "cp2"), "max_offsets_per_trigger": "300"}
     interrupted = run(FAILED, **again)
     assert "a test has this commit fail" in interrupted["error"]

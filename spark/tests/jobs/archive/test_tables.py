@@ -23,10 +23,9 @@ from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.decoding import Decoding
 from pyspark_headrace.jobs.running.job import FAILED
 from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
-from pyspark_headrace.jobs.tables.errors import OverlapError
+from pyspark_headrace.jobs.tables.errors import ArchiveError, OverlapError
 from pyspark_headrace.jobs.tables.files import DECODED, RAW
 from pyspark_headrace.jobs.tables.iceberg import IcebergTable, catalog_of
-from pyspark_headrace.jobs.tables.manifest_table import ManifestTable
 from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.jobs.tables.table import Batch, Table, TopicRecreatedError
 from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter
@@ -41,12 +40,14 @@ def open_table(kind: str, directory: Path, decoding: Decoding | None = None) -> 
     match kind:
         case "iceberg":
             catalog = catalog_of(catalog_uri(directory), [("warehouse", str(directory))])
-            rows = Columns(decoding, IcebergTable.columns).schema
+            rows = columns_of(kind, decoding).schema
             return IcebergTable(catalog, "lake.a", str(directory / "archive"), rows, create=True)
-        case "delta":
-            return DeltaLakeTable(str(directory / "archive"), Columns(decoding).schema, create=True)
         case _:
-            return ManifestTable(str(directory / "archive"), create=True)
+            return DeltaLakeTable(str(directory / "archive"), columns_of(kind, decoding).schema, create=True)
+
+
+def columns_of(kind: str, decoding: Decoding | None = None) -> Columns:
+    return Columns(decoding, ("stream", "topic") if kind == "iceberg" else ())
 
 
 def read(kind: str, directory: Path) -> pa.Table:
@@ -54,8 +55,6 @@ def read(kind: str, directory: Path) -> pa.Table:
     match kind:
         case "iceberg":
             return load_catalog("default", uri=catalog_uri(directory)).load_table("lake.a").scan().to_arrow()
-        case "delta":
-            return DeltaTable(str(directory / "archive")).to_pyarrow_table()
         case _:
             return archived_rows(directory / "archive")
 
@@ -98,7 +97,7 @@ def test_a_table_has_each_message_once(
     assert versions(kind, tmp_path) == before + 1
 
 
-def written(directory: Path, table: Table, start: int, count: int, decoding: Decoding | None = None) -> Batch:
+def written(directory: Path, kind: str, start: int, count: int, decoding: Decoding | None = None) -> Batch:
     """A micro-batch with written, uncommitted files."""
     options = FileOptions(mode=RAW if decoding is None else DECODED)
     writer = RangeWriter(Store.open(str(directory / "archive"), create=True), KEY, start + count, options)
@@ -107,16 +106,16 @@ def written(directory: Path, table: Table, start: int, count: int, decoding: Dec
     if decoding is not None:
         values = (b'{"day":"2026-01-%02d","tags":[{"n":%d}]}' % (at + 1, at) for at in range(count))
         given = [one._replace(value=value) for one, value in zip(given, values, strict=True)]
-    rows, found, _ = Columns(decoding, table.columns).rows(batch(given), split)
+    rows, found, _ = columns_of(kind, decoding).rows(batch(given), split)
     writer.write(rows, found)
     return Batch(job="test", query="q", number=0, files=writer.close(), ranges={KEY: (start, start + count)})
 
 
-@pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     table, late = open_table(kind, tmp_path), open_table(kind, tmp_path)
-    first = written(tmp_path, table, 0, 10)
-    twin = written(tmp_path, late, 0, 10)
+    first = written(tmp_path, kind, 0, 10)
+    twin = written(tmp_path, kind, 0, 10)
     place = (KEY.stream, KEY.topic, KEY.partition)
     assert not late.has("q", 0)
     assert late.reached([place]) == {}
@@ -129,7 +128,7 @@ def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     assert late.reached([place])[place].end == 10
     # Another query with the same messages, or with messages of another topic of that name.
     with pytest.raises(OverlapError, match="up to 10 are archived"):
-        late.commit(replace(written(tmp_path, late, 5, 10), query="r"))
+        late.commit(replace(written(tmp_path, kind, 5, 10), query="r"))
     anew = KEY._replace(incarnation="18")
     with pytest.raises(TopicRecreatedError, match="incarnation 17"):
         late.commit(replace(twin, query="r", ranges={anew: (0, 10)}))
@@ -137,28 +136,32 @@ def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     # The state is refreshed after a concurrent commit.
     stale = open_table(kind, tmp_path)
     assert stale.reached([place])[place].end == 10
-    assert table.commit(replace(written(tmp_path, table, 10, 5), number=1))
-    assert stale.commit(replace(written(tmp_path, stale, 15, 5), number=2))
+    assert table.commit(replace(written(tmp_path, kind, 10, 5), number=1))
+    assert stale.commit(replace(written(tmp_path, kind, 15, 5), number=2))
     assert sorted(read(kind, tmp_path).column("offset").to_pylist()) == list(range(20))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_decoded_values(tmp_path: Path, kind: str) -> None:
     tags = pa.list_(pa.struct([pa.field("n", pa.int32()), pa.field("price", pa.decimal128(12, 2))]))
     decoding = Decoding(pa.schema([pa.field("day", pa.date32(), nullable=False), pa.field("tags", tags)]))
     table = open_table(kind, tmp_path, decoding)
-    assert table.commit(written(tmp_path, table, 0, 5, decoding))
+    assert table.commit(written(tmp_path, kind, 0, 5, decoding))
     rows = read(kind, tmp_path).sort_by("offset")
     assert rows.column("value").to_pylist() == [
         {"day": date(2026, 1, at + 1), "tags": [{"n": at, "price": None}]} for at in range(5)
     ]
+    assert not open_table(kind, tmp_path, decoding).is_raw
+    if kind == "delta":
+        with pytest.raises(ArchiveError, match="has other columns"):
+            open_table(kind, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_two_drivers_at_once(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check two drivers that both find a micro-batch missing, and then both commit it."""
     tables = [open_table(kind, tmp_path) for _ in range(2)]
-    batches = [written(tmp_path, table, 0, 10) for table in tables]
+    batches = [written(tmp_path, kind, 0, 10) for _ in tables]
     both = threading.Barrier(2, timeout=60)
     done: list[bool] = []
 

@@ -13,10 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import archived as archives
 import planted
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from archiving import archived_rows
 from place import PASSWORD_VARIABLE, Place
 from pyspark.sql import SparkSession
 from tests.compatibility.protocol import frames
@@ -32,9 +35,10 @@ from pyspark_headrace.jobs.audit.findings import Findings
 from pyspark_headrace.jobs.audit.job import JOB
 from pyspark_headrace.jobs.audit.scanned import Scanned, Unreadable
 from pyspark_headrace.jobs.compact.job import JOB as COMPACT
-from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.tables.delta import PARTITIONED_BY, DeltaLakeTable, added, schema_of
 from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.tables.footers import described_in
 from pyspark_headrace.options.reading import batch_options
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.reading import read_range
@@ -77,7 +81,6 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def archived(spark: SparkSession, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive of the clean topic."""
     directory = tmp_path_factory.mktemp("archive")
-    archive = Archive.open(str(directory))
     given = place.options(subscribe="clean")
     frame = spark.read.format("headrace").options(**given, emit="ranges").schema("split BINARY").load()
     for row in frame.collect():
@@ -85,7 +88,7 @@ def archived(spark: SparkSession, place: Place, tmp_path_factory: pytest.TempPat
         rows = pa.Table.from_batches(read_range(split, batch_options(given), RAW_SCHEMA)).combine_chunks()
         key = key_of(split)
         for start, end in pairwise(CUTS):
-            archive.commit(write(archive, key, rows.slice(start, end - start)), job="test")
+            archives.commit(directory, write(directory, key, rows.slice(start, end - start)))
     return directory
 
 
@@ -94,8 +97,8 @@ def key_of(split: Split) -> PartitionKey:
     return PartitionKey(split.stream, split.topic, split.partition_id, str(split.topic_incarnation), generation)
 
 
-def write(archive: Archive, key: PartitionKey, rows: pa.Table) -> list[ArchivedFile]:
-    writer = archive.writer(key, 10**6)
+def write(directory: Path, key: PartitionKey, rows: pa.Table) -> list[ArchivedFile]:
+    writer = archives.writer(directory, 10**6, key=key)
     for batch in rows.to_batches():
         writer.write(batch)
     return writer.close()
@@ -131,24 +134,25 @@ def test_what_is_clean_has_no_findings(
         "findings": 0,
     }
     # The digest of a partition does not depend on how it is read.
-    archive = Archive.open(str(archived))
-    for key, of_it in archive.state().partitions.items():
-        total = sum(digest(archive.read_table(file)) for file in of_it) % 2**64
-        assert report["details"]["ranges"][f"s/clean/{key.partition}"]["digest"] == f"{total:016x}"
+    every = archived_rows(archived)
+    for number in range(PARTITIONS):
+        of_it = every.filter(pc.field("partition") == number)
+        assert report["details"]["ranges"][f"s/clean/{number}"]["digest"] == f"{digest(of_it):016x}"
     findings, ranges = (tmp_path / path for path in report["details"]["written"])
     assert findings.read_text() == ""
     rows = [json.loads(line) for line in ranges.read_text().splitlines()]
     assert {(row["partition"], row["start"], row["end"]) for row in rows} == {
         (number, 0, COUNT) for number in range(PARTITIONS)
     }
-    # The digest is unchanged after files were merged.
+    # Merged files have several partitions. Their messages are compared all the same.
     copied = tmp_path / "copied"
     shutil.copytree(archived, copied)
     assert (
         COMPACT.main(["--dest", str(copied), "--min-files", "2", "--older-than", "0s", "--log-level", "warning"]) == 0
     )
     merged = audit(capsys, *of(place, "--topics", "clean", "--archive", str(copied)), "--fail-on", "info")
-    assert (merged["counts"]["files"], merged["counts"]["files_compared"]) == (PARTITIONS, PARTITIONS)
+    assert merged["counts"]["files"] == merged["counts"]["files_compared"] == len(DeltaLakeTable(str(copied)).files())
+    assert merged["counts"]["files"] <= 2, "of one day, or of two"
     # Only the requested checks run.
     keys = audit(capsys, *of(place, "--topics-pattern", "cl.*", "--checks", "null-key,size", "--size-limit", "899"))
     assert {(one["check"], one["level"]) for one in keys["findings"]} == {("null-key", "warning"), ("size", "warning")}
@@ -219,37 +223,42 @@ def test_each_fault_of_an_archive_is_found_at_its_place(
     place: Place, archived: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Check files that are missing, truncated or changed, and a log that contradicts them."""
-    archive = Archive.open(str(archived))
-    before = archive.state()
-    keys = list(before.partitions)
-    files = [before.partitions[key][2] for key in keys]
-    numbers = [1 + number * (len(CUTS) - 1) + 2 for number in range(PARTITIONS)]
-    rows = [archive.read_table(file) for file in files]
+    start, end = CUTS[2], CUTS[3]
+    before = DeltaLakeTable(str(archived)).files()
+    there = {file.partitions.least: file for file in before if file.offsets.least == start}
+    files = [there[number] for number in range(PARTITIONS)]
     paths = [archived / file.path for file in files]
+    rows = [pq.ParquetFile(path).read() for path in paths]
+    described = described_in(pq.read_metadata(paths[0]).metadata)
+    key = PartitionKey("s", "clean", 0, described["incarnation"], described["generation"])
+    keys = [key._replace(partition=number) for number in range(PARTITIONS)]
 
     paths[0].unlink()
     os.truncate(paths[1], files[1].bytes - 100)
     content = paths[2].read_bytes()
-    said = f"{files[2].digest:016x}".encode()
+    said = described_in(pq.read_metadata(paths[2]).metadata)["digest"].encode()
     assert content.count(said) == 1
     paths[2].write_bytes(content.replace(said, b"0123456789abcdef"))
     # Damage in a column outside the digest: the checksum of its page is wrong.
     ids = pq.read_metadata(paths[3]).row_group(0).column(RAW_SCHEMA.get_field_index("id"))
     flip(paths[3], ids.data_page_offset + ids.total_compressed_size // 2)
-    # A gap: the log lacks a file. An overlap: the log lists an additional one.
-    planted.edit_entry(archived, numbers[4], lambda entry: entry["add"].clear())
-    (extra,) = write(archive, keys[5], rows[5].slice(30, 20))
-    planted.edit_entry(archived, numbers[5], lambda entry: entry["add"].append(extra.to_json()))
-    # Contents that match the log but differ from the topic; and timestamps of another day.
+    # A gap: the table lacks a file. An overlap: the table has an additional one. A loss: it lacks the last file.
+    planted.edit_added(archived, files[4].path, lambda _: None)
+    (extra,) = write(archived, keys[5], rows[5].slice(30, 20))
+    add(archived, extra)
+    last = next(file for file in before if file.partitions.least == 0 and file.offsets.most == COUNT - 1)
+    planted.edit_added(archived, last.path, lambda _: None)
+    # Contents that match the table but differ from the topic; and timestamps of another day.
     changed = rows[6].set_column(5, RAW_SCHEMA.field("value"), pa.array([b"other"] * rows[6].num_rows))
-    (other,) = write(archive, keys[6], changed.cast(RAW_SCHEMA))
-    planted.edit_entry(archived, numbers[6], lambda entry: entry.update(add=[other.to_json()]))
-    (shifted,) = write(archive, keys[7], rows[7])
-    moved = shifted.to_json() | {"date": "2001-01-01"}
-    planted.edit_entry(archived, numbers[7], lambda entry: entry.update(add=[moved]))
+    planted.edit_added(archived, files[6].path, lambda _: None)
+    (other,) = write(archived, keys[6], changed.cast(RAW_SCHEMA))
+    add(archived, other)
+    day = {"date": "2001-01-01"}
+    planted.edit_added(archived, files[7].path, lambda of: of | {"partitionValues": of["partitionValues"] | day})
     # Messages that the topic never had.
     beyond = rows[8].set_column(0, RAW_SCHEMA.field("offset"), pa.array(range(COUNT, COUNT + rows[8].num_rows)))
-    archive.commit(write(archive, keys[8], beyond.cast(RAW_SCHEMA)), job="test")
+    (more,) = write(archived, keys[8], beyond.cast(RAW_SCHEMA))
+    archives.commit(archived, [more])
 
     report = audit(capsys, *of(place, "--topics", "clean", "--archive", str(archived)), code=3)
     found = {
@@ -257,31 +266,33 @@ def test_each_fault_of_an_archive_is_found_at_its_place(
         for one in report["findings"]
     }
     assert {one["check"] for one in report["findings"]} == {"archive"}
-    after = Archive.open(str(archived)).state().partitions
-    start, end = CUTS[2], CUTS[3]
+    behind = next(file for file in before if file.partitions.least == 4 and file.offsets.least == end)
     assert found == {
         (0, files[0].path, None, None),
+        (0, files[0].path, end, COUNT),
         (1, files[1].path, None, None),
         (2, files[2].path, None, None),
-        (3, files[3].path, start, None),
-        (4, after[keys[4]][-1].path, start, end),
+        (3, files[3].path, None, None),
+        (4, behind.path, start, end),
         (5, extra.path, start + 30, start + 50),
         (6, other.path, start, end),
-        (7, shifted.path, start, None),
-        (8, after[keys[8]][-1].path, COUNT, COUNT + end - start),
+        (7, files[7].path, start, None),
+        (8, more.path, COUNT, COUNT + end - start),
     }
-    messages = {one["where"]["partition"]: one["message"] for one in report["findings"]}
+    messages = {one["where"]["partition"]: one["message"] for one in report["findings"] if "until" not in one["where"]}
     assert messages[0] == "is missing"
-    assert messages[1] == f"has {files[1].bytes - 100} bytes, and {files[1].bytes} in the log"
+    assert messages[1] == f"has {files[1].bytes - 100} bytes, and {files[1].bytes} in the table"
     assert messages[2].startswith("digest is 0123456789abcdef in its footer")
-    assert messages[6] == "its messages are not those of the topic"
+    (differs,) = (one["message"] for one in report["findings"] if one["where"]["partition"] == 6)
+    assert differs == "its messages are not those of the topic"
 
-    # Without servers an archive is compared with its own log.
+    # Without servers an archive is compared with its own table.
     alone = audit(capsys, "--archive", str(archived), "--topics-pattern", "cl.*", code=3)
     assert {one["where"]["partition"] for one in alone["findings"]} == {0, 1, 2, 3, 4, 5, 7}
-    entry = archived / "_headrace/manifest" / f"{numbers[0]:020d}.json"
-    entry.write_text(entry.read_text()[:-7])
-    torn = audit(capsys, "--archive", str(archived), code=3)
-    assert [one["where"] for one in torn["findings"]] == [{"path": f"_headrace/manifest/{numbers[0]:020d}.json"}]
-    (archived / "empty").mkdir()
-    assert audit(capsys, "--archive", str(archived / "empty"))["findings"] == []
+    assert "there is no Delta Lake table" in audit(capsys, "--archive", str(archived / "none"), code=1)["error"]
+
+
+def add(directory: Path, file: ArchivedFile) -> None:
+    """Have the table list a file, whatever it has already."""
+    table = DeltaLakeTable(str(directory)).delta
+    table.create_write_transaction([added(file)], "append", schema_of(RAW_SCHEMA), list(PARTITIONED_BY))

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from archived import KEY, batch, described, messages, write
+from archived import batch, listed, messages, part_of, write, writer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from place import Place
@@ -19,27 +20,28 @@ from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import ServerProcess
 
 from pyspark_headrace.errors import DataLossError
-from pyspark_headrace.jobs.audit.archived import check_log
-from pyspark_headrace.jobs.audit.config import ARCHIVE
-from pyspark_headrace.jobs.audit.findings import Findings
 from pyspark_headrace.jobs.audit.scanning import Scanning
-from pyspark_headrace.jobs.audit.verifying import Problem, verified
-from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.audit.verifying import Problem, Verifying
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.tables.files import ArchivedFile
-from pyspark_headrace.jobs.tables.reading import opened
+from pyspark_headrace.jobs.tables.reading import Part, read
+from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import batch_options
 from pyspark_headrace.read.planning import Planner
 
-Written = tuple[Archive, ArchivedFile, bytes, pa.Table]
+Written = tuple[Path, ArchivedFile, bytes, pa.Table]
+
+
+def problems(directory: Path, file: ArchivedFile, *parts: Part, is_raw: bool = True) -> list[Problem]:
+    return Verifying(str(directory), listed(file), parts or (part_of(file),), is_raw).verified().problems
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     directory = tmp_path_factory.mktemp("archive")
-    archive = Archive.open(str(directory))
-    (file,) = write(archive, messages(0, 300))
-    return archive, file, (directory / file.path).read_bytes(), archive.read_table(file)
+    (file,) = write(directory, messages(0, 300))
+    return directory, file, (directory / file.path).read_bytes(), pq.ParquetFile(directory / file.path).read()
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -48,58 +50,38 @@ def test_a_changed_byte_is_found_or_changes_nothing(written: Written, place: int
     """Check damage at any byte. Parquet has no footer checksum: footer values are compared, and unused parts may be
     damaged.
     """
-    archive, file, content, table = written
+    directory, file, content, table = written
     place %= len(content)
-    path = Path(archive.uri) / file.path
+    path = directory / file.path
     path.write_bytes(content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :])
-    if not verified(archive, file):
-        with opened(archive.store, file, any_footer=True) as parquet:
-            assert parquet.read().equals(table)
-        assert archive.read_table(file).equals(table)
+    if not problems(directory, file):
+        assert pq.ParquetFile(path, page_checksum_verification=True).read().equals(table)
+        found = read(Store.open(str(directory)), [listed(file)], 0, (0, 300), RAW_SCHEMA.names)
+        assert pa.Table.from_batches(found).equals(table)
     path.write_bytes(content)
-    assert verified(archive, file) == []
+    assert problems(directory, file) == []
 
 
 def test_messages_that_are_not_where_they_belong(tmp_path: Path) -> None:
-    archive = Archive.open(str(tmp_path))
-    (file,) = write(archive, messages(100, 50))
-    reported = file.to_json()
+    (file,) = write(tmp_path, messages(100, 50))
     for change, expected in (
         ({"end": 130, "rows": 30}, Problem("offset 130 is not where it belongs", 130)),
         ({"start": 120, "rows": 30}, Problem("offset 100 is not where it belongs", 100)),
-        ({"rows": 49}, Problem("has 50 rows, and 49 in the log")),
-        ({"digest": "0" * 16}, Problem(f"digest of its messages is {file.digest:016x}, and {'0' * 16} in the log")),
+        ({"end": 151, "rows": 51}, Problem("has 50 of the messages 100 to 150", 100)),
+        ({"generation": "4.0"}, Problem("generation is 3.0 in its footer, and 4.0 in fact")),
         ({"date": "2026-11-22"}, Problem("message 100 is of 2026-11-21, and not of 2026-11-22", 100)),
     ):
-        problems = verified(archive, ArchivedFile.from_json(reported | change))
-        assert expected in problems
-        assert pickle.loads(pickle.dumps(problems)) == problems
+        found = problems(tmp_path, replace(file, **change))
+        assert expected in found
+        assert pickle.loads(pickle.dumps(found)) == found
     # Decoded values are not compared; offsets, days and numbers of rows are.
-    decoded = pa.RecordBatch.from_pydict({"offset": [7, 8], "timestamp": batch(messages(7, 2)).column("timestamp")})
-    writer = archive.writer(KEY, 9, FileOptions(mode="decoded"))
-    writer.write(decoded, batch(messages(7, 2)))
-    (other,) = writer.close()
-    assert verified(archive, other) == []
-    wrong = ArchivedFile.from_json(other.to_json() | {"mode": "raw"})
-    assert verified(archive, wrong)[0].what.startswith("its columns are offset: int64")
-
-
-def test_holes_and_overlaps_by_the_log_alone() -> None:
-    def found(*files: ArchivedFile) -> list[tuple[str, str, int, int]]:
-        findings = Findings(frozenset({ARCHIVE}))
-        check_log({KEY: files}, findings)
-        return [(one.level, one.where["path"], one.where["offset"], one.where["until"]) for one in findings.listed]
-
-    first, second, third = described(0, 10), described(10, 20), described(20, 30)
-    assert found(first, second, third) == []
-    assert found(first, third) == [("error", third.path, 10, 20)]
-    inside = described(12, 15, token=1)
-    assert found(first, second, inside, third) == [("error", inside.path, 12, 15)]
-    less = replace(second, rows=7)
-    assert found(first, less, third) == [("error", less.path, 10, 20)]
-    # Bad messages are missing in decoded files.
-    assert found(first, replace(less, mode="decoded"), third) == [("info", less.path, 10, 20)]
-    assert found(first, replace(third, mode="decoded")) == [("info", third.path, 10, 20)]
+    given = batch(messages(7, 2))
+    decoded = given.set_column(RAW_SCHEMA.get_field_index("value"), "value", pa.array([{"n": 1}] * 2))
+    files = writer(tmp_path, 9, options=FileOptions(mode="decoded"))
+    files.write(decoded, given)
+    (other,) = files.close()
+    assert problems(tmp_path, other, is_raw=False) == []
+    assert problems(tmp_path, other)[0].what.startswith("its columns are offset: int64")
 
 
 def test_a_partition_that_changes_while_it_is_read(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import archived
+import planted
 import pytest
 from kill_backfill import differences, end_of, kill_and_resume
 from outputs import payloads, stages_on_disk
@@ -21,7 +22,8 @@ from tests.compatibility.protocol.raw import eventually
 
 from pyspark_headrace.jobs.backfill import running, tasks
 from pyspark_headrace.jobs.backfill.ledger import Ledger
-from pyspark_headrace.jobs.tables.archive import Archive
+from pyspark_headrace.jobs.compact.job import JOB as COMPACT
+from pyspark_headrace.jobs.running.job import DONE
 from pyspark_headrace.jobs.tables.files import PartitionKey
 from pyspark_headrace.jobs.tables.writing import FileOptions
 
@@ -207,7 +209,7 @@ def test_what_is_refused(spark: SparkSession, place: Place, tmp_path: Path, capf
     refused("is not some of key, headers", "--preserve", "key,colour")
     refused("is not archive:URI or topic:NAME", "--from", "a")
     refused("--since is after --until", "--since", "2", "--until", "1")
-    refused("the directory does not exist", "--from", f"archive:{tmp_path}/nothing", code=1)
+    refused("there is no Delta Lake table", "--from", f"archive:{tmp_path}/nothing", code=1)
     refused("describing topics of", "--from", "topic:missing", code=1)
 
     one = ("--offsets", '{"0": [0, 10]}', "--batch-messages", "4")
@@ -304,7 +306,7 @@ def test_killed_and_resumed(
 
 @pytest.mark.usefixtures("small")
 def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    archive = Archive.open(str(tmp_path / "archive"), create=True)
+    archive = tmp_path / "archive"
     # Small files of two days; one file has several row groups.
     night = archived.NOON + 12 * 3_600_000_000 - 500_000
     keys = [PartitionKey("shop", "orders", number, "17", f"{number}.0") for number in range(2)]
@@ -315,19 +317,20 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
     sizes = {0: FileOptions(target_bytes=1 << 17, compression="none"), 1: FileOptions()}
     files = []
     for number, of_it in stored.items():
-        writer = archive.writer(keys[number], of_it[-1].offset + 1, sizes[number])
+        writer = archived.writer(archive, of_it[-1].offset + 1, key=keys[number], options=sizes[number])
         for begin in range(0, len(of_it), 50):
             writer.write(archived.batch(of_it[begin : begin + 50], number))
         files += writer.close()
     assert len(files) >= 4
-    archive.commit(files[2:], job="archive")
-    archive.commit(files[:2], job="archive")
-    archive.commit(archived.write(archive, archived.messages(0, 5), key=keys[0]._replace(topic="other")), job="archive")
+    archived.commit(archive, files[:2])
+    archived.commit(archive, files[2:])
+    other = keys[0]._replace(topic="other")
+    archived.commit(archive, archived.write(archive, archived.messages(0, 5), key=other))
     given = arguments(
         place,
         tmp_path / "cp",
         "--from",
-        f"archive:{archive.uri}",
+        f"archive:{archive}",
         "--create-topic",
         "--preserve",
         "key,headers,timestamp,id",
@@ -360,12 +363,19 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
     run(capfd, [*given, *times, "--checkpoint", str(tmp_path / "times"), "--name", "times"])
     assert payloads(place, "c") == Counter(message.value for message in stored[0][251:900])
 
-    # Missing files, and messages purged meanwhile, are errors.
-    lacking = [file.path for file in files if file.partition == 0][1:2]
-    archive.commit([], remove=lacking, job="nobody")
+    # Merged files have messages of several partitions.
+    assert COMPACT.main(["--dest", str(archive), "--min-files", "2", "--log-level", "warning"]) == DONE
+    assert len(archived.opened(archive).files()) == 3, "two days of a topic, and a day of another"
+    merged = [*given, "--to-topic", "d", "--checkpoint", str(tmp_path / "merged"), "--name", "merged"]
+    assert run(capfd, [*merged, "--dry-run"])["counts"]["messages"] == 1300
+    run(capfd, merged)
+    found = messages(spark, place, "d")
+    assert {number: [bytes(row.value) for row in rows] for number, rows in found.items()} == {
+        number: [message.value for message in of_it] for number, of_it in stored.items()
+    }
+
+    # Missing files are an error.
+    (lacking,) = (file for file in archived.opened(archive).files() if file.date == "2026-11-22")
+    planted.edit_added(archive, lacking.path, lambda _: None)
     error = run(capfd, [*given, "--dry-run"], 1)["error"]
-    assert f"shop/orders, partition 0: the archive lacks messages between {files[1].start} and" in error
-    archive.commit(
-        archived.write(archive, archived.messages(0, 5), key=keys[1]._replace(generation="1.1")), job="archive"
-    )
-    assert "shop/orders, partition 1, was purged or created again" in run(capfd, [*given, "--dry-run"], 1)["error"]
+    assert "shop/orders, partition 0: the archive lacks messages between 600 and 1100" in error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,19 +13,20 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from archived import KEY, NOON, Message, batch, digest_of, messages, write
+from archived import NOON, Message, batch, digest_of, listed, messages, write, writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_headrace.columns.digest import digest
-from pyspark_headrace.jobs.tables.archive import Archive
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.tables.errors import DamagedFileError, MissingFileError
 from pyspark_headrace.jobs.tables.files import PartitionKey
+from pyspark_headrace.jobs.tables.reading import read, runs_at
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.table import Bounds, TableFile
 from pyspark_headrace.jobs.tables.writing import FileOptions
 
 DAY = 86_400_000_000
-HOUR = datetime.timedelta(hours=1)
 
 
 @st.composite
@@ -44,18 +47,16 @@ def partitions(draw: st.DrawFn) -> list[Message]:
 @given(of=partitions(), cuts=st.lists(st.integers(0, 40)), level=st.sampled_from([None, 1, 3]))
 def test_files_hold_what_was_written(of: list[Message], cuts: list[int], level: int | None) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        archive = Archive.open(directory)
-        writer = archive.writer(KEY, of[-1].offset + 1, FileOptions(compression_level=level))
+        files_of = writer(directory, of[-1].offset + 1, options=FileOptions(compression_level=level))
         bounds = sorted({0, len(of), *(cut for cut in cuts if cut < len(of))})
         for begin, end in pairwise(bounds):
-            writer.write(batch(of[begin:end]))
-        files = writer.close()
-        archive.commit(files, job="test")
-        # Each file has a single day, and matches its description in the log.
+            files_of.write(batch(of[begin:end]))
+        files = files_of.close()
+        # Each file has a single day, and matches its description.
         assert [file.date for file in files] == sorted({file.date for file in files})
         read: list[Message] = []
         for file in files:
-            table = archive.read_table(file)
+            table = pq.ParquetFile(Path(directory) / file.path).read()
             assert table.schema.equals(RAW_SCHEMA)
             mine = [message for message in of if file.start <= message.offset < file.end]
             assert (file.start, file.end) == (mine[0].offset, mine[-1].offset + 1)
@@ -63,8 +64,6 @@ def test_files_hold_what_was_written(of: list[Message], cuts: list[int], level: 
             assert file.rows == len(mine)
             assert file.digest == digest_of(mine) == digest(table)
             assert table.equals(pa.Table.from_batches([batch(mine)]))
-            assert pa.Table.from_batches(archive.batches(file, batch_rows=3), RAW_SCHEMA).equals(table)
-            assert archive.read_table(file, ["value"]).column_names == ["value"]
             days = {datetime.datetime.fromtimestamp(m.timestamp // 10**6, datetime.UTC).date() for m in mine}
             assert {day.isoformat() for day in days} == {file.date}
             read += mine
@@ -73,10 +72,8 @@ def test_files_hold_what_was_written(of: list[Message], cuts: list[int], level: 
 
 
 def test_files_are_read_by_others(tmp_path: Path) -> None:
-    archive = Archive.open(str(tmp_path))
     odd = PartitionKey("a/b c=%", "ünï:#?", 3, "1", "1.0")
-    files = write(archive, messages(100, 50, at=NOON + DAY // 2 - 20_000), key=odd)
-    archive.commit(files, job="test")
+    files = write(tmp_path, messages(100, 50, at=NOON + DAY // 2 - 20_000), key=odd)
     assert len(files) == 2, "midnight is in between"
     table = ds.dataset(tmp_path, partitioning="hive", exclude_invalid_files=False, ignore_prefixes=["_"]).to_table(
         columns=["stream", "topic", "date", "offset"]
@@ -91,90 +88,85 @@ def test_files_are_read_by_others(tmp_path: Path) -> None:
 
 
 def test_files_end_where_they_are_large_enough(tmp_path: Path) -> None:
-    archive = Archive.open(str(tmp_path))
     options = FileOptions(target_bytes=100_000, compression="none", use_dictionary=False)
     of = messages(0, 5000, size=100)
-    writer = archive.writer(KEY, 5000, options)
+    large = writer(tmp_path, 5000, options=options)
     for begin in range(0, 5000, 250):
-        writer.write(batch(of[begin : begin + 250]))
-    files = writer.close()
+        large.write(batch(of[begin : begin + 250]))
+    files = large.close()
     assert [file.start for file in files[1:]] == [file.end for file in files[:-1]]
     assert all(100_000 <= file.bytes < 300_000 for file in files[:-1])
     assert sum(file.rows for file in files) == 5000
     # Decoded columns, with the messages passed separately.
     decoded = pa.RecordBatch.from_pydict({"offset": list(range(10)), "x": [1.5] * 10})
-    writer = archive.writer(KEY, 10, FileOptions(mode="decoded"))
-    writer.write(decoded, batch(of[:10]))
-    (file,) = writer.close()
+    small = writer(tmp_path, 10, options=FileOptions(mode="decoded"))
+    small.write(decoded, batch(of[:10]))
+    (file,) = small.close()
     assert (file.mode, file.digest) == ("decoded", digest_of(of[:10]))
-    assert archive.read_table(file).column_names == ["offset", "x"]
+    assert pq.ParquetFile(tmp_path / file.path).schema_arrow.names == ["offset", "x"]
 
 
 def test_what_makes_no_file(tmp_path: Path) -> None:
-    archive = Archive.open(str(tmp_path))
-    assert archive.writer(KEY, 10).close() == []
-    writer = archive.writer(KEY, 10)
-    writer.write(batch([]))
-    assert writer.close() == []
-    writer = archive.writer(KEY, 10)
-    writer.write(batch(messages(5, 2)))
+    assert writer(tmp_path, 10).close() == []
+    one = writer(tmp_path, 10)
+    one.write(batch([]))
+    assert one.close() == []
+    one = writer(tmp_path, 10)
+    one.write(batch(messages(5, 2)))
     with pytest.raises(ValueError, match="offsets do not rise after 6"):
-        writer.write(batch(messages(6, 2)))
+        one.write(batch(messages(6, 2)))
     with pytest.raises(ValueError, match="offsets do not rise"):
-        archive.writer(KEY, 10).write(batch([*messages(3, 1), *messages(2, 1)]))
+        writer(tmp_path, 10).write(batch([*messages(3, 1), *messages(2, 1)]))
     with pytest.raises(ValueError, match="there is an offset 10, beyond 10"):
-        archive.writer(KEY, 10).write(batch(messages(9, 2)))
-    writer.abandon()
-    writer.abandon()
+        writer(tmp_path, 10).write(batch(messages(9, 2)))
+    one.abandon()
+    one.abandon()
     assert not list(tmp_path.rglob("*.parquet*"))
 
 
-def test_damage_is_noticed(tmp_path: Path) -> None:
-    archive = Archive.open(str(tmp_path))
-    (file,) = write(archive, messages(0, 2000))
-    path = tmp_path / file.path
+def ranges(directory: Path, files: Sequence[TableFile], start: int, end: int, partition: int = 0) -> list[int]:
+    found = read(Store.open(str(directory)), files, partition, (start, end), RAW_SCHEMA.names)
+    return [offset for rows in found for offset in rows.column("offset").to_pylist()]
+
+
+def test_a_range_is_read_completely_or_not_at_all(tmp_path: Path) -> None:
+    files = [listed(file) for start in (0, 2000, 4000) for file in write(tmp_path, messages(start, 2000))]
+    assert ranges(tmp_path, files, 50, 4030) == list(range(50, 4030))
+    assert ranges(tmp_path, files[:1], 0, 2000) == list(range(2000))
+    with pytest.raises(DamagedFileError, match="messages 0 to 5999, those from 2000 on are not all there"):
+        ranges(tmp_path, [files[0], files[2]], 0, 6000)
+    with pytest.raises(DamagedFileError, match="from 100 on are not all there"):
+        ranges(tmp_path, [files[0], files[0]], 100, 200, partition=1)
+    path = tmp_path / files[0].path
     whole = path.read_bytes()
-    path.write_bytes(whole[:-100])
-    with pytest.raises(
-        DamagedFileError, match=rf"{file.path}: has {len(whole) - 100} bytes, and {len(whole)} in the log"
-    ):
-        archive.read_table(file)
-    path.write_bytes(whole[:1000] + bytes(len(whole) - 1000))
-    with pytest.raises(DamagedFileError, match="cannot be read"):
-        archive.read_table(file)
     for place in (300, len(whole) // 4, len(whole) // 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(DamagedFileError, match=file.path):
-            archive.read_table(file)
-        with pytest.raises(DamagedFileError, match=file.path):
-            list(archive.batches(file))
-    # Two files with exchanged contents.
-    (other,) = write(archive, messages(2000, 2000))
-    path.write_bytes((tmp_path / other.path).read_bytes())
-    with pytest.raises(DamagedFileError, match=r"bytes, and|start is 2000 in its footer, and 0 in the log"):
-        archive.read_table(file)
+        with pytest.raises(DamagedFileError, match=files[0].path):
+            ranges(tmp_path, files, 0, 2000)
+    path.write_bytes(whole[:-100])
+    with pytest.raises(DamagedFileError, match=f"has {len(whole) - 100} bytes, and {len(whole)} in the table"):
+        ranges(tmp_path, files, 0, 2000)
     path.unlink()
-    with pytest.raises(MissingFileError, match=f"{file.path}: is missing"):
-        archive.read_table(file)
+    with pytest.raises(MissingFileError, match=f"{files[0].path}: is missing"):
+        ranges(tmp_path, files, 0, 2000)
 
 
-def test_what_is_replaced_stays_for_its_readers(tmp_path: Path) -> None:
-    archive = Archive.open(str(tmp_path))
-    first, second = write(archive, messages(0, 100))[0], write(archive, messages(100, 100))[0]
-    archive.commit([first, second], job="test")
-    before = archive.state()
-    (merged,) = write(archive, messages(0, 200))
-    archive.commit([merged], remove=[first.path, second.path], job="compact")
-    (tmp_path / "notes.parquet").write_text("of another user")
-    now = datetime.datetime.now(datetime.UTC)
-    assert archive.orphans(HOUR) == []
-    assert sum(archive.read_table(file).num_rows for file in before.files.values()) == 200
-    assert archive.orphans(HOUR, now=now + HOUR / 2) == []
-    orphans = [stored.path for stored in archive.orphans(HOUR, now=now + 2 * HOUR)]
-    assert sorted(orphans) == sorted([first.path, second.path])
-    archive.delete(orphans)
-    with pytest.raises(MissingFileError):
-        archive.read_table(first)
-    assert archive.read_table(merged).num_rows == 200
-    with pytest.raises(ValueError, match="30 days"):
-        archive.orphans(datetime.timedelta(days=31))
+def test_files_with_messages_of_several_partitions(tmp_path: Path) -> None:
+    """Check a file as a merge leaves it: partitions mixed, ranges out of order, and a range that is not there."""
+    parts = [batch(messages(start, 20), partition) for start, partition in ((40, 0), (0, 1), (0, 0), (20, 1), (80, 0))]
+    path = tmp_path / "merged.parquet"
+    with pq.ParquetWriter(path, RAW_SCHEMA) as merged:
+        for rows in parts:
+            merged.write_batch(rows)
+    (file,) = (
+        replace(listed(one), path=path.name, bytes=path.stat().st_size, rows=100, partitions=Bounds(0, 1))
+        for one in write(tmp_path, messages(0, 100))
+    )
+    found = runs_at(str(tmp_path), file)
+    assert [run[:3] for run in found] == [(0, 0, 20), (0, 40, 60), (0, 80, 100), (1, 0, 40)]
+    assert {run[3:] for run in found} == {(NOON, NOON + 19_000)}
+    assert ranges(tmp_path, [file], 5, 35, partition=1) == list(range(5, 35))
+    with pytest.raises(DamagedFileError, match=r"of the messages 0 to 59, .* are not all there"):
+        ranges(tmp_path, [file], 0, 60)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert isinstance(runs_at(str(tmp_path), file), DamagedFileError)

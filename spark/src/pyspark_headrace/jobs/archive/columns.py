@@ -18,7 +18,7 @@ class Columns:
     decoding: Decoding | None
     """None: values are stored raw."""
     names: tuple[str, ...] = ()
-    """Additional columns `stream` and `topic`, for table formats that do not read them from paths."""
+    """Additional columns `stream` and `topic`, for tables of Iceberg."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Self
-from urllib.parse import urlsplit
 
 from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
 from pyspark_headrace.jobs.running.config import StreamJobConfig
+from pyspark_headrace.jobs.tables.config import TableConfig
 from pyspark_headrace.jobs.uris import PLACES, place
 from pyspark_headrace.options.values import Unsuitable, integer, milliseconds, names, pattern
 
-PARQUET: Final = "parquet"
 ICEBERG: Final = "iceberg"
 DELTA: Final = "delta"
 
@@ -72,19 +70,8 @@ class BadRecords:
         return self.way if self.topic is None else f"{self.way}:{self.topic}"
 
 
-def properties(text: str) -> tuple[tuple[str, str], ...]:
-    """Parse ``name=value,name=value``."""
-    found = []
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if not name.strip() or not equals:
-            raise Unsuitable("like name=value,name=value")
-        found.append((name.strip(), value.strip()))
-    return tuple(found)
-
-
 @dataclass(frozen=True, kw_only=True)
-class ArchiveConfig(StreamJobConfig):
+class ArchiveConfig(TableConfig, StreamJobConfig):
     """Arguments of `archive`."""
 
     topics: tuple[str, ...] | None = argument(parse=names, metavar="A,B", help="topics to archive")
@@ -96,25 +83,8 @@ class ArchiveConfig(StreamJobConfig):
     starting_offsets: str = argument(
         default="earliest", choices=("earliest", "latest"), help="start position without a checkpoint"
     )
-    dest: str = argument(parse=place, default="", metavar="URI", help=f"destination of the files: {PLACES}")
-    format: str = argument(
-        default=PARQUET,
-        choices=(PARQUET, ICEBERG, DELTA),
-        help="archive format: Parquet files with a manifest log, or a table format",
-    )
-    catalog: str | None = argument(
-        metavar="URI", secret=True, help="catalog of the Iceberg table, such as sqlite:///... or https://..."
-    )
-    catalog_properties: tuple[tuple[str, str], ...] = argument(
-        parse=properties,
-        default=(),
-        metavar="NAME=VALUE,...",
-        secret=True,
-        help="further properties of the Iceberg catalog",
-    )
-    table: str | None = argument(
-        metavar="NS.TABLE", help="name of the Iceberg table, which is created if it does not exist"
-    )
+    dest: str = argument(parse=place, default="", metavar="URI", help=f"location of the table and its files: {PLACES}")
+    format: str = argument(default=DELTA, choices=(DELTA, ICEBERG), help="format of the table")
     mode: str = argument(
         default="raw", choices=("raw", "decoded"), help="archive messages as bytes, or decode their values into columns"
     )
@@ -149,19 +119,12 @@ class ArchiveConfig(StreamJobConfig):
 
     def checked(self) -> Self:
         """Validate combinations of arguments."""
+        if self.format != ICEBERG and self.is_iceberg:
+            raise ArgumentError("--catalog, --catalog-properties and --table are for --format iceberg")
         super().checked()
-        self.require("dest")
+        self.require("dest", *(("catalog", "table") if self.format == ICEBERG else ()))
         if (self.topics is None) == (self.topics_pattern is None):
             raise ArgumentError("exactly one of --topics and --topics-pattern is needed")
-        is_table = (self.catalog, self.table) != (None, None) or self.catalog_properties
-        if self.format == ICEBERG:
-            self.require("catalog", "table")
-            if "." not in (self.table or "").strip("."):
-                raise ArgumentError("--table is like NAMESPACE.TABLE")
-            if not urlsplit(self.dest).scheme and not Path(self.dest).is_absolute():
-                raise ArgumentError("--dest of an iceberg table is a URI, or an absolute path")
-        elif is_table:
-            raise ArgumentError("--catalog, --catalog-properties and --table are for --format iceberg")
         if self.mode == "decoded":
             self.require("schema")
         elif self.schema is not None or self.on_bad_record != BadRecords():

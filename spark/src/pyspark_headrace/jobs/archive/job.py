@@ -8,9 +8,8 @@ from pyspark.errors import PySparkException
 
 from pyspark_headrace.jobs.archive.batches import SPLIT, Batches
 from pyspark_headrace.jobs.archive.columns import Columns
-from pyspark_headrace.jobs.archive.config import ArchiveConfig
+from pyspark_headrace.jobs.archive.config import ICEBERG, ArchiveConfig
 from pyspark_headrace.jobs.archive.decoding import Decoding, decoding_of
-from pyspark_headrace.jobs.archive.opening import open_table
 from pyspark_headrace.jobs.archive.planned import planned
 from pyspark_headrace.jobs.archive.tasks import Work
 from pyspark_headrace.jobs.records.schemas import read_schema
@@ -19,6 +18,7 @@ from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Finding, Report
 from pyspark_headrace.jobs.running.streaming import begin, follow
 from pyspark_headrace.jobs.tables.files import DECODED, RAW
+from pyspark_headrace.jobs.tables.opening import open_table
 from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import ReadOptions, stream_options
 from pyspark_headrace.options.writing import WriteOptions, write_options
@@ -41,14 +41,17 @@ def run(spark: SparkSession, config: ArchiveConfig, context: Context) -> Report:
         HeadraceError: The job cannot continue.
     """
     decoding = _decoding(config)
-    table = open_table(config, decoding)
+    is_iceberg = config.format == ICEBERG
+    # Readers of Iceberg do not take columns from paths.
+    columns = Columns(decoding, ("stream", "topic") if is_iceberg else ())
+    table = open_table(config, config.dest, columns.schema, is_iceberg=is_iceberg, create=not config.dry_run)
     given = source_options(config)
     if config.dry_run:
         return planned(stream_options(given), table)
     work = Work(
         stream_options(given),
         table.place,
-        Columns(decoding, table.columns),
+        columns,
         FileOptions(
             target_bytes=config.target_bytes,
             compression=config.compression.codec,
@@ -71,7 +74,7 @@ def run(spark: SparkSession, config: ArchiveConfig, context: Context) -> Report:
     return report
 
 
-JOB: Final = Job("archive", "archives topics to Parquet files, or to Iceberg or Delta Lake tables", ArchiveConfig, run)
+JOB: Final = Job("archive", "archives topics to tables of Delta Lake or Iceberg", ArchiveConfig, run)
 
 
 def _decoding(config: ArchiveConfig) -> Decoding | None:

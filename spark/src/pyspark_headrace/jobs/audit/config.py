@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
-from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.tables.config import TableConfig
 from pyspark_headrace.jobs.uris import place
 from pyspark_headrace.options.values import Unsuitable, moment, names, pattern, size
 
@@ -41,7 +41,7 @@ def _fraction(text: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditConfig(JobConfig):
+class AuditConfig(TableConfig):
     """Arguments of `audit`."""
 
     needs_servers: ClassVar[bool] = False
@@ -88,6 +88,8 @@ class AuditConfig(JobConfig):
             raise ArgumentError("--servers or --archive is needed")
         elif self.topics is not None and self.topics_pattern is not None:
             raise ArgumentError("--topics and --topics-pattern are not possible together")
+        if self.archive is None and self.is_iceberg:
+            raise ArgumentError("--catalog and --table are for --archive")
         return super().checked()
 
     @property

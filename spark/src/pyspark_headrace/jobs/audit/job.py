@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark_headrace.cluster.description import EMPTY, Description, Key
 from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.columns.digest import total
-from pyspark_headrace.jobs.audit import archived
+from pyspark_headrace.jobs.audit.archived import ArchiveCheck
 from pyspark_headrace.jobs.audit.config import DUP_ID, RETENTION, AuditConfig
 from pyspark_headrace.jobs.audit.duplicates import find_duplicates
 from pyspark_headrace.jobs.audit.findings import Findings
@@ -44,18 +44,15 @@ class Audit:
         self._findings = Findings(config.checks)
         self._ranges: list[Scanned] = []
         self._described: Description = EMPTY
-        self._partitions: archived.Partitions = {}
-        self._wrong: set[str] = set()
+        self._archived: ArchiveCheck | None = None
         self.report = Report()
 
     def run(self) -> Report:
         """Run all selected checks, as far as possible before a request to stop."""
         config, report = self._config, self.report
         if config.reads_archive:
-            state = archived.state_of(config, self._findings)
-            if state is not None:
-                self._partitions = archived.chosen(state, config)
-                report.details["archive_version"] = state.version
+            self._archived = ArchiveCheck(self._spark, config, self._findings)
+            report.details["archive_version"] = self._archived.version
         if config.servers:
             self._described = Planner(batch_options(config.subscription())).describe()
         if config.dry_run:
@@ -83,15 +80,14 @@ class Audit:
         report.counts["messages"] = sum(
             one.next_offset - one.first_offset for one in self._described.partitions.values()
         )
-        report.counts["files"] = sum(map(len, self._partitions.values()))
+        report.counts["files"] = 0 if self._archived is None else len(self._archived.files)
 
     def _archive(self) -> None:
-        if self._partitions:
+        if self._archived is not None:
             self._context.progress.update("checking files")
-            archived.check_log(self._partitions, self._findings)
-            count, self._wrong = archived.check_files(self._spark, self._partitions, self._config, self._findings)
-            self.report.counts["files"] = count
-            self.report.counts["files_with_findings"] = len(self._wrong)
+            self._archived.check_table()
+            counts = self.report.counts
+            counts["files"], counts["files_with_findings"] = self._archived.check_files()
 
     def _topics(self) -> None:
         if not self._described.partitions:
@@ -99,7 +95,7 @@ class Audit:
         config = self._config
         self._context.progress.update("reading topics")
         given = config.subscription()
-        bounds: Mapping[Key, Sequence[int]] = archived.bounds(self._partitions, self._described)
+        bounds: Mapping[Key, Sequence[int]] = {} if self._archived is None else self._archived.bounds(self._described)
         scanning = Scanning(batch_options(given), bounds, config.size_limit)
         splits = (
             self._spark.read.format("headrace")
@@ -130,11 +126,9 @@ class Audit:
         if not self._described.partitions:
             return
         ends: dict[Key, int] = {}
-        if self._partitions:
-            ends = archived.ends(self._partitions, self._described)
-            self.report.counts["files_compared"] = archived.compare(
-                self._partitions, self._described, self._ranges, self._wrong, self._findings
-            )
+        if self._archived is not None:
+            ends = self._archived.ends(self._described)
+            self.report.counts["files_compared"] = self._archived.compare(self._described, self._ranges)
         if RETENTION in self._config.checks:
             gateway = Gateway(batch_options(self._config.subscription()))
             check_retention(gateway, self._described, self._ranges, ends, time.time_ns() // 1000, self._findings)

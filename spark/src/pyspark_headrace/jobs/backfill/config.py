@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from pyspark_headrace.jobs.backfill.messages import PRESERVED
 from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
-from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.tables.config import TableConfig
 from pyspark_headrace.jobs.uris import place
 from pyspark_headrace.options.values import OFFSET_MAX, Unsuitable, integer, moment, names, words
 from pyspark_headrace.options.writing import AT_LEAST_ONCE, EXACTLY_ONCE
@@ -91,7 +91,7 @@ def _is_offset(value: Any) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackfillConfig(JobConfig):
+class BackfillConfig(TableConfig):
     """Source, target and options of a backfill."""
 
     origin: From = argument(
@@ -162,8 +162,8 @@ class BackfillConfig(JobConfig):
         if self.since is not None and self.until is not None and self.since > self.until:
             raise ArgumentError("--since is after --until")
         if self.origin.kind == "topic":
-            if self.from_topic is not None:
-                raise ArgumentError("--from-topic is for archives")
+            if self.from_topic is not None or self.is_iceberg:
+                raise ArgumentError("--from-topic, --catalog and --table are for archives")
             if (self.from_stream or self.stream, self.origin.where) == (self.stream, self.to_topic):
                 raise ArgumentError("--to-topic is the topic that is replayed")
         return super().checked()
@@ -188,6 +188,7 @@ class BackfillConfig(JobConfig):
             "from": str(self.origin),
             "from_stream": self.from_stream,
             "from_topic": self.from_topic,
+            "table": self.table,
             "stream": self.stream,
             "to_topic": self.to_topic,
             "name": self.name,

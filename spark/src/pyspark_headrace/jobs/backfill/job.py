@@ -26,7 +26,7 @@ def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report
     from pyspark_headrace.jobs.backfill.running import Runner  # noqa: PLC0415
     from pyspark_headrace.jobs.tables.stores import Store  # noqa: PLC0415 - heavy, and of no use for --help
 
-    origin = origin_of(config)
+    origin = origin_of(spark, config)
     if config.dry_run:
         return _foretold(config, origin, extents_of(config, origin))
     options = _options(config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark_headrace.cluster.description import Topic
 from pyspark_headrace.jobs.backfill.config import SAME, BackfillConfig
@@ -14,12 +14,16 @@ from pyspark_headrace.jobs.origins.archive import ArchiveOrigin
 from pyspark_headrace.jobs.origins.pieces import Extent, Origin
 from pyspark_headrace.jobs.origins.topic import TopicOrigin
 from pyspark_headrace.jobs.running.arguments import ArgumentError
+from pyspark_headrace.jobs.tables.opening import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BATCH_BYTES: Final = 1 << 30
 """Maximum estimated size of a batch, which may be stored twice for a while."""
 
 
-def origin_of(config: BackfillConfig) -> Origin:
+def origin_of(spark: SparkSession, config: BackfillConfig) -> Origin:
     """Open the source.
 
     Raises:
@@ -27,7 +31,8 @@ def origin_of(config: BackfillConfig) -> Origin:
         ArchiveError: The archive cannot be read.
     """
     if config.origin.kind == "archive":
-        return ArchiveOrigin(config.origin.where, config.from_stream, config.from_topic)
+        table = open_table(config, config.origin.where, is_iceberg=config.is_iceberg)
+        return ArchiveOrigin(spark, table, config.from_stream, config.from_topic)
     return TopicOrigin(config.source_options(), config.from_stream or config.stream, config.origin.where)
 
 

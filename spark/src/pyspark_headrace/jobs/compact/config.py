@@ -8,12 +8,9 @@ from typing import ClassVar, Final, Self
 
 from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
 from pyspark_headrace.jobs.running.config import JobConfig
-from pyspark_headrace.jobs.tables.state import REMOVED_FOR
 from pyspark_headrace.jobs.uris import PLACES, place
 from pyspark_headrace.options.values import integer, milliseconds
 
-PARQUET: Final = "parquet"
-DELTA: Final = "delta"
 NEVER: Final = datetime.timedelta.max
 
 
@@ -31,10 +28,7 @@ class CompactConfig(JobConfig):
 
     needs_servers: ClassVar[bool] = False
 
-    dest: str = argument(parse=place, required=True, metavar="URI", help=f"location of the archive: {PLACES}")
-    format: str = argument(
-        default=PARQUET, choices=(PARQUET, DELTA), help="format of the archive, as given to the job archive"
-    )
+    dest: str = argument(parse=place, required=True, metavar="URI", help=f"location of the Delta Lake table: {PLACES}")
     target_file_mb: int = argument(
         parse=integer(1, 4096), default=256, metavar="MB", help="approximate size of merged files in MiB"
     )
@@ -42,7 +36,7 @@ class CompactConfig(JobConfig):
         parse=integer(2, 1_000_000),
         default=8,
         metavar="COUNT",
-        help="minimum number of small files to merge per day and partition",
+        help="minimum number of small files to merge per day of a topic",
     )
     older_than: datetime.timedelta = argument(
         parse=_duration,
@@ -64,9 +58,7 @@ class CompactConfig(JobConfig):
     def checked(self) -> Self:
         """Validate combinations of arguments."""
         limit = self.remove_orphans_older_than
-        if limit != NEVER and self.format == PARQUET and limit > REMOVED_FOR:
-            raise ArgumentError(f"--remove-orphans-older-than: {REMOVED_FOR.days}d at most")
-        if limit != NEVER and self.format == DELTA and limit % datetime.timedelta(hours=1):
+        if limit != NEVER and limit % datetime.timedelta(hours=1):
             raise ArgumentError("--remove-orphans-older-than: Delta Lake counts in hours")
         return super().checked()
 

@@ -1,4 +1,4 @@
-"""Archive format: messages of topics in standard Parquet files, and a log that lists the committed files.
+"""Archives: messages of topics in Parquet files, which a table of Delta Lake or Iceberg lists.
 
 Nothing is imported here: the driver and tasks need different modules.
 """

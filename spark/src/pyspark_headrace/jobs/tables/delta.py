@@ -8,22 +8,26 @@ import random
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import Schema, StructType
 from deltalake.transaction import AddAction
 
 from pyspark_headrace.jobs.tables.errors import ArchiveError, StoreError
 from pyspark_headrace.jobs.tables.failures import said
 from pyspark_headrace.jobs.tables.files import ArchivedFile, PartitionKey
-from pyspark_headrace.jobs.tables.table import Batch, Place, Reached, check, place_of
+from pyspark_headrace.jobs.tables.layout import is_earlier_layout
+from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.table import Batch, Bounds, Place, Reached, TableFile, check, place_of
 
 _log: Final = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10
 _WAIT_SECONDS: Final = 0.1
-_PARTITIONED_BY: Final = ("stream", "topic", "date")
+PARTITIONED_BY: Final = ("stream", "topic", "date")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -35,35 +39,77 @@ class DeltaLakeTable:
     commits with the same application id.
     """
 
-    columns: tuple[str, ...] = ()
-    """Empty: columns that files lack are partition columns of the table."""
-
-    def __init__(self, uri: str, rows: pa.Schema, *, create: bool) -> None:
+    def __init__(self, uri: str, rows: pa.Schema | None = None, *, create: bool = False) -> None:
         """Open or create the table.
 
         Args:
             uri: Location of the table.
-            rows: Schema of the files.
+            rows: Schema of the files that are to be added. Without it a table that does not exist is an error, and
+                otherwise it is empty.
             create: Create a missing table.
 
         Raises:
+            ArchiveError: An earlier release has written an archive there, or the table has other columns.
             StoreError: The table cannot be opened.
         """
         self.place = uri
-        self._schema = pa.schema(
-            [pa.field("stream", pa.string()), pa.field("topic", pa.string()), pa.field("date", pa.date32()), *rows]
-        )
+        self._schema = schema_of(rows or ())
         try:
-            if create:
-                self._table: DeltaTable | None = DeltaTable.create(
-                    uri, self._schema, mode="ignore", partition_by=list(_PARTITIONED_BY)
-                )
-            else:
-                self._table = DeltaTable(uri)
+            self._table: DeltaTable | None = DeltaTable(uri)
         except TableNotFoundError:
             self._table = None
         except (DeltaError, OSError, ValueError) as error:
             raise StoreError(f"{uri}: {said(error)}") from None
+        if self._table is not None:
+            if rows is not None and _members(self._table.schema()) != _members(Schema.from_arrow(self._schema)):
+                raise ArchiveError(f"{uri}: the table there has other columns. Archive to another place")
+            return
+        if is_earlier_layout(uri):
+            raise ArchiveError(
+                f"{uri}: an earlier release has written this archive. `headrace-spark migrate --dest {uri}` makes it "
+                "a Delta Lake table, once"
+            )
+        if rows is None:
+            raise StoreError(f"{uri}: there is no Delta Lake table")
+        if create:
+            # The library does not find out that a store lets two writers take the same entry of the log.
+            Store.open(uri, create=True).check_exclusive()
+            try:
+                self._table = DeltaTable.create(uri, self._schema, mode="ignore", partition_by=list(PARTITIONED_BY))
+            except (DeltaError, OSError, ValueError) as error:
+                raise StoreError(f"{uri}: {said(error)}") from None
+
+    @property
+    def delta(self) -> DeltaTable:
+        """Return the table of the library.
+
+        Raises:
+            ArchiveError: It does not exist yet.
+        """
+        if self._table is None:
+            raise ArchiveError(f"{self.place}: there is no table")
+        return self._table
+
+    @property
+    def is_raw(self) -> bool:
+        """Return whether values are those of messages."""
+        return self._table is None or _members(self._table.schema()) is None
+
+    @property
+    def version(self) -> int:
+        """Number of the last entry of the log that was read."""
+        return -1 if self._table is None else int(self._table.version())
+
+    def files(self) -> list[TableFile]:
+        """Return the files of the present state."""
+        self._refresh()
+        if self._table is None:
+            return []
+        found: list[dict[str, Any]] = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
+        try:
+            return sorted(map(_listed, found), key=lambda file: file.path)
+        except (KeyError, TypeError, ValueError):
+            raise ArchiveError(f"{self.place}: this table has files that the job `archive` has not written") from None
 
     def has(self, query: str, number: int) -> bool:
         """Return whether the log contains the micro-batch."""
@@ -118,27 +164,31 @@ class DeltaLakeTable:
         return found
 
     def _append(self, batch: Batch) -> None:
-        if self._table is None:
-            raise ArchiveError(f"{self.place}: there is no table")
         marks = [Transaction(batch.query, batch.number)]
         for key, (_, end) in batch.ranges.items():
-            marks += _marks(key, end)
+            marks += marks_of(key, end)
         properties = {
             "headrace.job": batch.job,
             "headrace.query": batch.query,
             "headrace.batch": str(batch.number),
             "headrace.ends": json.dumps({key.title: end for key, (_, end) in sorted(batch.ranges.items())}),
         }
-        self._table.create_write_transaction(
-            [_added(file) for file in batch.files],
+        self.delta.create_write_transaction(
+            [added(file) for file in batch.files],
             "append",
             self._schema,
-            partition_by=list(_PARTITIONED_BY),
+            partition_by=list(PARTITIONED_BY),
             commit_properties=CommitProperties(custom_metadata=properties, app_transactions=marks),
         )
 
 
-def _marks(key: PartitionKey, end: int) -> list[Transaction]:
+def schema_of(rows: Iterable[pa.Field]) -> pa.Schema:
+    """Return the schema of a table with files of some columns."""
+    kinds = (pa.string(), pa.string(), pa.date32())
+    return pa.schema([*map(pa.field, PARTITIONED_BY, kinds), *rows])
+
+
+def marks_of(key: PartitionKey, end: int) -> list[Transaction]:
     """Application versions that record the end offset and the generation of a partition."""
     numbers = (int(key.incarnation), *(int(part) for part in key.generation.split(".")), end)
     return [Transaction(name, number) for name, number in zip(_names(place_of(key)), numbers, strict=True)]
@@ -149,7 +199,8 @@ def _names(place: Place) -> list[str]:
     return [f"headrace/{stream}/{topic}/{partition}/{what}" for what in ("topic", "incarnation", "purges", "end")]
 
 
-def _added(file: ArchivedFile) -> AddAction:
+def added(file: ArchivedFile) -> AddAction:
+    """Return the action that adds a file, with statistics of its contents."""
     times = [_EPOCH + timedelta(microseconds=micros) for micros in (file.first_timestamp, file.last_timestamp)]
     first, last = (when.strftime("%Y-%m-%dT%H:%M:%S.%fZ") for when in times)
     return AddAction(
@@ -166,4 +217,28 @@ def _added(file: ArchivedFile) -> AddAction:
                 "nullCount": {"offset": 0, "timestamp": 0, "partition": 0},
             }
         ),
+    )
+
+
+def _members(schema: Schema) -> set[str] | None:
+    """Return the columns of decoded values; None for raw values."""
+    for field in schema.fields:
+        if field.name == "value" and isinstance(field.type, StructType):
+            return {member.name for member in field.type.fields}
+    return None
+
+
+def _listed(file: dict[str, Any]) -> TableFile:
+    stream, topic, date = (str(file[f"partition.{name}"]) for name in PARTITIONED_BY)
+    times = [(file[f"{bound}.timestamp"] - _EPOCH) // timedelta(microseconds=1) for bound in ("min", "max")]
+    return TableFile(
+        path=unquote(file["path"]),
+        stream=stream,
+        topic=topic,
+        date=date,
+        rows=int(file["num_records"]),
+        bytes=file["size_bytes"],
+        partitions=Bounds(int(file["min.partition"]), int(file["max.partition"])),
+        offsets=Bounds(int(file["min.offset"]), int(file["max.offset"])),
+        times=Bounds(*times),
     )

@@ -13,26 +13,8 @@ class StoreError(ArchiveError):
     """The storage of the archive refuses an operation, or is unreachable."""
 
 
-class ManifestError(ArchiveError):
-    """An entry of the log is missing, damaged, or inconsistent with earlier ones. The message names its file."""
-
-    def __init__(self, path: str, what: str) -> None:
-        """Describe the error.
-
-        Args:
-            path: Path of the entry, relative to the archive.
-            what: Description of the defect.
-        """
-        super().__init__(f"{path}: {what}")
-        self.path = path
-        self.what = what
-
-    def __reduce__(self) -> tuple[type[ManifestError], tuple[str, str]]:
-        return type(self), (self.path, self.what)
-
-
 class FileError(ArchiveError):
-    """A file of the archive does not match the log."""
+    """A file of the archive is not as its table describes it."""
 
     def __init__(self, path: str, what: str) -> None:
         """Describe the error.
@@ -50,16 +32,12 @@ class FileError(ArchiveError):
 
 
 class MissingFileError(FileError):
-    """A file listed in the log does not exist."""
+    """A file of the table does not exist."""
 
 
 class DamagedFileError(FileError):
-    """A file listed in the log cannot be read, or has other contents."""
+    """A file of the table cannot be read, or has other contents."""
 
 
 class OverlapError(ArchiveError):
     """Messages to be added are in the archive already: another query writes to the same location."""
-
-
-class ReplacedError(ArchiveError):
-    """Files to be replaced or removed are gone: a concurrent writer was faster. Plan again."""

@@ -1,4 +1,4 @@
-"""Description of a file in the log of an archive."""
+"""Description of a file that a task has written, which the driver commits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedFile:
-    """Description of a file in the log."""
+    """Description of a file."""
 
     path: str
     """Path relative to the archive, with slashes."""
@@ -70,12 +70,12 @@ class ArchivedFile:
         return PartitionKey(self.stream, self.topic, self.partition, self.incarnation, self.generation)
 
     def to_json(self) -> dict[str, Any]:
-        """Encode the description for an entry."""
+        """Encode the description for the driver."""
         return asdict(self) | {"digest": f"{self.digest:016x}"}
 
     @staticmethod
     def from_json(value: Any) -> ArchivedFile:
-        """Decode the description from an entry.
+        """Decode the description.
 
         Raises:
             ValueError: The value is not a description of a file.

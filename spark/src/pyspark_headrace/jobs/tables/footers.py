@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark_headrace.jobs.tables.files import ArchivedFile
-
 _PREFIX: Final = "headrace."
 _VERSION: Final = "1"
 _DESCRIBED: Final = (
@@ -34,16 +32,11 @@ def footer(described: Mapping[str, Any]) -> dict[str, str]:
     return {f"{_PREFIX}version": _VERSION} | {_PREFIX + name: str(described[name]) for name in _DESCRIBED}
 
 
-def differences(metadata: Mapping[bytes, bytes], file: ArchivedFile) -> list[str]:
-    """Compare the metadata of a file with the log. Each returned text names one difference."""
-    expected = footer(file.to_json())
-    found = {
-        name.decode(errors="replace"): value.decode(errors="replace")
+def described_in(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Return the description in the metadata of a file; empty for files that others have written."""
+    prefix = _PREFIX.encode()
+    return {
+        name.removeprefix(prefix).decode(errors="replace"): value.decode(errors="replace")
         for name, value in metadata.items()
-        if name.startswith(_PREFIX.encode())
+        if name.startswith(prefix)
     }
-    return [
-        f"{name.removeprefix(_PREFIX)} is {found.get(name)} in its footer, and {expected.get(name)} in the log"
-        for name in sorted({*expected, *found})
-        if found.get(name) != expected.get(name)
-    ]

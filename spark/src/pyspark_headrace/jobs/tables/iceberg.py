@@ -7,22 +7,26 @@ import logging
 import random
 import time
 from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
 from typing import Final
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.table import FileScanTask, TableProperties
 from pyiceberg.table import Table as Loaded
-from pyiceberg.table import TableProperties
 from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import BinaryType, PrimitiveType
 
 from pyspark_headrace.jobs.tables.errors import ArchiveError, StoreError
 from pyspark_headrace.jobs.tables.failures import bare, said
-from pyspark_headrace.jobs.tables.table import Batch, Place, Reached, check, place_of
+from pyspark_headrace.jobs.tables.table import Batch, Bounds, Place, Reached, TableFile, check, place_of
 
 _log: Final = logging.getLogger(__name__)
 _ATTEMPTS: Final = 20
 _WAIT_SECONDS: Final = 0.1
+_EPOCH: Final = date(1970, 1, 1)
 _QUERY: Final = "headrace.query."
 _PARTITION: Final = "headrace.partition."
 
@@ -34,17 +38,17 @@ class IcebergTable:
     kept when snapshots expire.
     """
 
-    columns: tuple[str, ...] = ("stream", "topic")
-    """Columns that files need: readers of Iceberg do not take columns from paths."""
-
-    def __init__(self, catalog: Catalog, name: str, uri: str, rows: pa.Schema, *, create: bool) -> None:
+    def __init__(
+        self, catalog: Catalog, name: str, uri: str, rows: pa.Schema | None = None, *, create: bool = False
+    ) -> None:
         """Open or create the table.
 
         Args:
             catalog: Catalog of the table.
             name: Name of the table, with its namespace.
             uri: Location of a new table and of files: a URI or an absolute path.
-            rows: Schema of the files.
+            rows: Schema of the files that are to be added. Without it a table that does not exist is an error, and
+                otherwise it is empty.
             create: Create a missing table.
 
         Raises:
@@ -55,9 +59,63 @@ class IcebergTable:
         self._catalog = catalog
         self._name = name
         try:
-            self._exists = self._opened(rows, create=create)
+            self._exists = self._opened(rows if create else None)
         except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
-            raise StoreError(f"{name}: {type(error).__name__}: {said(error)}") from None
+            raise self._failed(error) from None
+        if rows is None and not self._exists:
+            raise StoreError(f"{name}: the catalog has no such table")
+
+    @property
+    def is_raw(self) -> bool:
+        """Return whether values are those of messages."""
+        return not self._exists or isinstance(self._loaded().schema().find_type("value"), BinaryType)
+
+    @property
+    def version(self) -> int:
+        """Id of the current snapshot; -1 if there is none."""
+        snapshot = self._loaded().current_snapshot() if self._exists else None
+        return -1 if snapshot is None else snapshot.snapshot_id
+
+    def files(self) -> list[TableFile]:
+        """Return the files of the current snapshot."""
+        if not self._exists:
+            return []
+        try:
+            table = self._loaded()
+            tasks = list(table.scan().plan_files())
+            found = [] if any(task.delete_files for task in tasks) else [self._listed(table, task) for task in tasks]
+        except (KeyError, TypeError, AttributeError):
+            found = []
+        except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
+            raise self._failed(error) from None
+        if len(found) != len(tasks):
+            raise ArchiveError(f"{self._name}: this table has files that the job `archive` has not written")
+        return sorted(found, key=lambda file: file.path)
+
+    def _listed(self, table: Loaded, task: FileScanTask) -> TableFile:
+        file, fields = task.file, table.schema()
+
+        def bounds(name: str) -> Bounds:
+            of_it = fields.find_field(name)
+            assert isinstance(of_it.field_type, PrimitiveType)  # noqa: S101 - a number or a time
+            least, most = (limits[of_it.field_id] for limits in (file.lower_bounds, file.upper_bounds))
+            return Bounds(*(int(from_bytes(of_it.field_type, limit)) for limit in (least, most)))
+
+        stream, topic, day = (file.partition[at] for at in range(3))
+        return TableFile(
+            path=file.file_path.removeprefix(f"{self._location}/"),
+            stream=stream,
+            topic=topic,
+            date=(_EPOCH + timedelta(days=day)).isoformat(),
+            rows=file.record_count,
+            bytes=file.file_size_in_bytes,
+            partitions=bounds("partition"),
+            offsets=bounds("offset"),
+            times=bounds("timestamp"),
+        )
+
+    def _failed(self, error: Exception) -> StoreError:
+        return StoreError(f"{self._name}: {type(error).__name__}: {said(error)}")
 
     def has(self, query: str, number: int) -> bool:
         """Return whether the table contains the micro-batch."""
@@ -83,7 +141,7 @@ class IcebergTable:
             except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
                 if self.has(batch.query, batch.number):
                     return True
-                raise StoreError(f"{self._name}: {type(error).__name__}: {said(error)}") from None
+                raise self._failed(error) from None
             else:
                 return True
         raise ArchiveError(f"{self._name}: other writers committed first, {_ATTEMPTS} times")
@@ -111,8 +169,8 @@ class IcebergTable:
                 check_duplicate_files=False,
             )
 
-    def _opened(self, rows: pa.Schema, *, create: bool) -> bool:
-        if not create:
+    def _opened(self, rows: pa.Schema | None) -> bool:
+        if rows is None:
             return self._catalog.table_exists(self._name)
         namespace = self._name.rpartition(".")[0]
         self._catalog.create_namespace_if_not_exists(namespace)

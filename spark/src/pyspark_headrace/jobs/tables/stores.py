@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -34,7 +33,6 @@ _PAUSES: Final = (datetime.timedelta(milliseconds=100), datetime.timedelta(secon
 """Back-off before a retry: first and maximum."""
 _EXCLUSIVE: Final = "_headrace/exclusive"
 """Object used to test whether a store supports conditional writes."""
-_DELETED_AT_ONCE: Final = 500
 _ASKED_AT_ONCE: Final = 16
 
 
@@ -162,34 +160,6 @@ class Store:
         except FAILURES as error:
             raise self._failed(prefix or "", error) from None
 
-    def unfinished(self) -> Iterator[Stored]:
-        """List unfinished files of dead writers in a directory. Object stores clean up by their own settings."""
-        if self._directory is None:
-            return
-        for path in self._directory.rglob("*#*"):
-            # The writer may be alive and finish the file now.
-            with contextlib.suppress(FileNotFoundError):
-                state = path.stat()
-                modified = datetime.datetime.fromtimestamp(state.st_mtime, datetime.UTC)
-                yield Stored(path.relative_to(self._directory).as_posix(), state.st_size, modified)
-
-    def delete(self, paths: Iterable[str]) -> None:
-        """Delete objects, ignoring missing ones.
-
-        Raises:
-            StoreError: An object cannot be deleted.
-        """
-        rest = list(paths)
-        try:
-            if self._directory is not None:
-                for path in rest:
-                    (self._directory / path).unlink(missing_ok=True)
-                return
-            for begin in range(0, len(rest), _DELETED_AT_ONCE):
-                self._delete(rest[begin : begin + _DELETED_AT_ONCE])
-        except FAILURES as error:
-            raise self._failed(rest[0], error) from None
-
     def output(self, path: str) -> Output:
         """Create a large object for streaming. The object appears when the handle is closed."""
         try:
@@ -225,15 +195,6 @@ class Store:
             return None
         except FAILURES as error:
             raise self._failed(path, error) from None
-
-    def _delete(self, paths: list[str]) -> None:
-        try:
-            obstore.delete(self._objects, paths)
-        except FileNotFoundError:
-            # Some stores fail for a missing object, and later paths of the batch may remain.
-            for path in paths:
-                with contextlib.suppress(FileNotFoundError):
-                    obstore.delete(self._objects, path)
 
 
 def _retries() -> RetryConfig:

@@ -1,4 +1,4 @@
-"""Interface of a table for the job `archive`."""
+"""Interface of the tables that archives are."""
 
 from __future__ import annotations
 
@@ -44,21 +44,59 @@ class Batch:
         return [place_of(key) for key in self.ranges]
 
 
+class Bounds(NamedTuple):
+    """Least and greatest value of a column in a file."""
+
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFile:
+    """A file as its table lists it."""
+
+    path: str
+    """Path relative to the location of the table."""
+    stream: str
+    topic: str
+    date: str
+    """Date of all its messages, in UTC: ``2026-11-21``."""
+    rows: int
+    bytes: int
+    partitions: Bounds
+    """Partitions of its messages: one, unless files were merged."""
+    offsets: Bounds
+    times: Bounds
+    """Timestamps in microseconds since 1970."""
+
+
 def place_of(key: PartitionKey) -> Place:
     """Return the name of a partition, without incarnation and generation."""
     return key.stream, key.topic, key.partition
 
 
 class Table(Protocol):
-    """Target that micro-batches are committed to, each once."""
+    """Table that micro-batches are committed to, each once, and whose files are read."""
 
     @property
     def place(self) -> str:
         """URI of the directory for files."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that files need in addition to those of a message: `stream`, `topic`."""
+    def is_raw(self) -> bool:
+        """Return whether its values are those of messages, and not decoded columns."""
+
+    @property
+    def version(self) -> int:
+        """Number of its present state."""
+
+    def files(self) -> list[TableFile]:
+        """Return the files of its present state.
+
+        Raises:
+            ArchiveError: The table has contents that no job of this package has written.
+            StoreError: The table cannot be read.
+        """
 
     def has(self, query: str, number: int) -> bool:
         """Return whether the table contains a micro-batch."""

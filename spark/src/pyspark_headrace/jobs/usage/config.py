@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
-from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.tables.config import TableConfig
 from pyspark_headrace.jobs.uris import place
 from pyspark_headrace.jobs.usage.output import JSON, PARQUET
 from pyspark_headrace.jobs.usage.period import Period
@@ -28,7 +28,7 @@ def _origin(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageConfig(JobConfig):
+class UsageConfig(TableConfig):
     """Sources, period and outputs of the measurement."""
 
     needs_servers: ClassVar[bool] = False
@@ -68,6 +68,8 @@ class UsageConfig(JobConfig):
         """Validate combinations of arguments."""
         if self.origin == TOPICS:
             self.require("servers")
+            if self.is_iceberg:
+                raise ArgumentError("--catalog and --table are for archives")
         if self.to_topic is not None:
             self.require("servers", "stream")
         if self.out is None and self.to_topic is None and not self.dry_run:

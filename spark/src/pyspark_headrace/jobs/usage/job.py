@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Finding, Report
+from pyspark_headrace.jobs.tables.opening import open_table
 from pyspark_headrace.jobs.usage.config import UsageConfig
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, time_of
 from pyspark_headrace.jobs.usage.rows import KINDS, Row, by_tenant, rows_of
@@ -84,17 +85,18 @@ def _from_topics(spark: SparkSession, config: UsageConfig, bounds: Sequence[int]
 
 
 def _from_archive(spark: SparkSession, config: UsageConfig, bounds: Sequence[int]) -> _Found:
-    from pyspark_headrace.jobs.usage.archives import Files, count_archive  # noqa: PLC0415 - not for --help
+    from pyspark_headrace.jobs.usage.archives import Files  # noqa: PLC0415 - not for --help
 
-    files = Files.of(config.archive or "", config.streams)
+    table = open_table(config, config.archive or "", is_iceberg=config.is_iceberg)
+    files = Files(spark, table, config.streams)
     findings = [
         Finding(
             "archive",
             "error",
             {
-                "stream": hole.file.stream,
-                "topic": hole.file.topic,
-                "partition": hole.file.partition,
+                "stream": hole.key.stream,
+                "topic": hole.key.topic,
+                "partition": hole.key.partition,
                 "start": hole.start,
                 "end": hole.end,
             },
@@ -103,7 +105,7 @@ def _from_archive(spark: SparkSession, config: UsageConfig, bounds: Sequence[int
         for hole in files.holes
         if hole.since_micros < bounds[-1] and hole.until_micros >= bounds[0]
     ]
-    return _Found(count_archive(spark, files, bounds), stored=False, unknown=files.unknown, findings=findings)
+    return _Found(files.counted(bounds), stored=False, unknown=files.unknown, findings=findings)
 
 
 def _looked_at(place: Place, partitions: Iterable[Counted], config: UsageConfig) -> list[Finding]:
