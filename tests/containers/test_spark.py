@@ -90,7 +90,7 @@ def test_a_stream_writes_exactly_once(cluster: Containers, entrance: Entrance, n
 
 def test_jobs_are_there(cluster: Containers) -> None:
     """SPK-3: `headrace-spark` and what it needs are in the image, confined like the services."""
-    assert "usage: headrace-spark" in spark(cluster, "--help")
+    assert "Usage: headrace-spark" in spark(cluster, "--help")
     needed = "import numpy, obstore, deltalake, pyiceberg, structlog, pyspark; print(pyspark.__version__)"
     assert spark(cluster, "-c", needed, entrypoint="python").strip() == "4.3.0"
     seen = spark(

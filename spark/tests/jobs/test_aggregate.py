@@ -171,8 +171,8 @@ def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
             "--event-time: it is string, and has to be timestamp": [*words(), "--event-time", "carrier"],
             "--event-time: [UNRESOLVED_COLUMN": [*words(), "--event-time", "when"],
             "--name is required": [*words(), "--output", "update"],
-            "invalid choice: 'complete'": [*words(), "--output", "complete"],
-            "arguments are required: --window": [*basis, "--key", "carrier", "--agg", "count(*)"],
+            "--output: 'complete' is not one of": [*words(), "--output", "complete"],
+            "--window is missing": [*basis, "--key", "carrier", "--agg", "count(*)"],
         },
     )
     assert not (tmp_path / "cp").exists()

@@ -287,7 +287,7 @@ def test_uris_that_say_too_much(run: Runner, capfd: pytest.CaptureFixture[str]) 
             capfd.readouterr()
             assert job.main([*words, f"archive:{secret}" if where == "--from" else secret]) == WRONG_ARGUMENTS
             said = capfd.readouterr()
-            assert f"argument {where}: a URI must not contain a password or signature" in said.err
+            assert f"{where}: a URI must not contain a password or signature" in said.err
             assert "word" not in said.err.replace("password", "")
     assert ARCHIVE.main(["--topics", "a", "--checkpoint", "c", "--dest", "memory:///a"]) == WRONG_ARGUMENTS
     assert "'memory:///a' is not a path, file:///..., s3://..., gs://... or az://..." in capfd.readouterr().err

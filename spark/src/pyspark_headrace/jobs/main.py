@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
+
+from pyspark_headrace.jobs.running.arguments import SETTINGS, run, sentence
 
 if TYPE_CHECKING:
     from pyspark_headrace.jobs.running.job import Job
@@ -51,7 +57,9 @@ JOBS: Final[dict[str, Entry]] = {
 """Jobs by name, in listing order."""
 
 _PROGRAM: Final = "headrace-spark"
-_SHELLS: Final = ("bash", "zsh")
+_COMPLETE: Final = "_HEADRACE_SPARK_COMPLETE"
+"""Variable with which scripts for shell completion ask this program."""
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
 def job(name: str) -> Job[Any]:
@@ -64,6 +72,77 @@ def job(name: str) -> Job[Any]:
     return found
 
 
+class _Jobs(click.Group):
+    """Jobs as commands, which are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - they are the same everywhere
+        return list(JOBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        return job(cmd_name).command() if cmd_name in JOBS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Jobs"):
+            formatter.write_dl([(name, sentence(entry.summary)) for name, entry in JOBS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [
+            CompletionItem(name, help=entry.summary) for name, entry in JOBS.items() if name.startswith(incomplete)
+        ]
+        # Options, from the class above that of groups, which would import every job for its help.
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in JOBS and not ctx.resilient_parsing:
+            similar = get_close_matches(name, JOBS)
+            what = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(JOBS)}"
+            ctx.fail(f"there is no job {name!r}: {what}")
+        return super().resolve_command(ctx, args)
+
+
+def _print_script(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted:
+        click.echo(str(Path(__file__).resolve()))
+        context.exit()
+
+
+def _print_completion(context: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        click.echo(_SHELLS[shell](context.command, {}, _PROGRAM, _COMPLETE).source())
+        context.exit()
+
+
+@click.group(
+    _PROGRAM,
+    cls=_Jobs,
+    help="Pipeline jobs of Headrace on Spark.",
+    epilog=f"{_PROGRAM} JOB --help lists the arguments of a job.",
+    context_settings=SETTINGS,
+    subcommand_metavar="JOB [ARGUMENT]...",
+)
+@click.option(
+    "--script",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_script,
+    help="Print the path of the program to give to spark-submit.",
+)
+@click.option(
+    "--print-completion",
+    type=click.Choice(list(_SHELLS)),
+    expose_value=False,
+    is_eager=True,
+    callback=_print_completion,
+    help="Print a script for shell completion of jobs and arguments.",
+)
+def program() -> None:
+    """Do nothing: the work is in the jobs."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job, or describe the jobs.
 
@@ -74,55 +153,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if _COMPLETE in os.environ:
+        program.main(arguments, _PROGRAM, _COMPLETE)
     if arguments and arguments[0] in JOBS:
         return job(arguments[0]).main(arguments[1:])
-    parser = _parser()
     try:
-        found = parser.parse_args(arguments)
+        run(program, arguments, _PROGRAM)
     except SystemExit as end:
         return int(end.code or 0)
-    if found.script:
-        print(Path(__file__).resolve())  # noqa: T201 - this is the output
-        return 0
-    if found.print_completion is not None:
-        print(_completion(found.print_completion))  # noqa: T201 - this is the output
-        return 0
-    parser.print_usage(sys.stderr)
-    print(f"{_PROGRAM}: error: no job given", file=sys.stderr)  # noqa: T201 - as for wrong arguments
-    return 2
-
-
-def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the top-level program. Each job is a subcommand that parses its own arguments."""
-    parser = argparse.ArgumentParser(
-        prog=_PROGRAM,
-        description="Pipeline jobs of Headrace on Spark.",
-        epilog=f"{_PROGRAM} JOB --help lists the arguments of a job.",
-        allow_abbrev=False,
-    )
-    ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--script", action="store_true", help="print the path of the program to give to spark-submit")
-    ways.add_argument("--print-completion", choices=_SHELLS, help="print a script for shell completion of arguments")
-    commands = parser.add_subparsers(title="jobs", metavar="JOB")
-    for name, entry in JOBS.items():
-        commands.add_parser(name, help=entry.summary, add_help=False)
-    return parser
-
-
-def _completion(shell: str) -> str:
-    """Return the shell completion script for the arguments of all jobs, which imports all of them."""
-    import shtab  # noqa: PLC0415 - for this alone
-
-    from pyspark_headrace.jobs.running.arguments import add_arguments  # noqa: PLC0415
-
-    parser = _parser()
-    commands = next(action.choices for action in parser._actions if isinstance(action.choices, dict))  # noqa: SLF001
-    for name, command in commands.items():
-        add_arguments(command, job(name).config)
-        for action in command._actions:  # noqa: SLF001 - argparse tells its arguments to nobody
-            if action.metavar == "FILE":
-                action.complete = shtab.FILE
-    return str(shtab.complete(parser, shell=shell))
+    return 0
 
 
 if __name__ == "__main__":

@@ -321,6 +321,6 @@ def test_arguments(spark: SparkSession, orders: Place, tmp_path: Path, capsys: p
         ({"on_bad_record": "dlq:"}, "fail, count or like dlq:TOPIC"),
         ({"mode": "decoded", "schema": "s", "on_bad_record": "dlq:a"}, "among those that are archived"),
         ({"max_file_age": "10m"}, "is for --trigger interval"),
-        ({"partition_by": "hour"}, "invalid choice"),
+        ({"partition_by": "hour"}, "--partition-by: 'hour' is not 'date'"),
     ):
         assert said in run(WRONG_ARGUMENTS, **more)["error"]

@@ -113,15 +113,15 @@ def test_a_job_that_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 
 PASSWORDS = "username needs --password-file or --password-env"
 WRONG = [
-    (["--count", "6"], r"argument -n/--count: '6' is not a whole number from 1 to 5"),
+    (["--count", "6"], "--count: '6' is not a whole number from 1 to 5"),
     (["--count", "many"], "whole number"),
     (["--count", "4"], "--count 4 goes with nothing"),
-    (["--end", "badly"], "--end: invalid choice"),
+    (["--end", "badly"], "--end: 'badly' is not one of"),
     (["--end", "wrong"], "--catalog: there is none"),
     (["--found", "error,,"], "names with commas"),
-    (["--coun", "1"], "unrecognized arguments: --coun"),
-    (["--token", "hunter2"], "unrecognized arguments: --token"),
-    (["--password", "hunter2"], "unrecognized arguments: --password"),
+    (["--coun", "1"], "there is no option --coun: did you mean --count"),
+    (["--token", "hunter2"], "there is no option --token"),
+    (["--password", "hunter2"], "there is no option --password"),
     (["--servers", "a"], "--servers: 'a' is not host:port"),
     (["--token-file", "a", "--token-env", "B"], "only one is possible"),
     (["--token-file", "a", "--username", "b", "--password-env", "C"], "only one is possible"),
@@ -130,12 +130,12 @@ WRONG = [
     (["--password-env", "B"], PASSWORDS),
     (["--tls-certificate", "a"], "--tls-certificate and --tls-key belong together"),
     (["--tls-server-name", "a"], "--tls-server-name needs --tls"),
-    (["--tls-nodes", "maybe"], "--tls-nodes: invalid choice"),
+    (["--tls-nodes", "maybe"], "--tls-nodes: 'maybe' is not one of"),
     (["--metrics-listen", "a:b"], "--metrics-listen: 'a:b' is not host:port"),
     (["--metrics-listen", "70000"], "--metrics-listen"),
-    (["--log-level", "loud"], "--log-level: invalid choice"),
-    (["--fail-on", "always"], "--fail-on: invalid choice"),
-    (["--report"], "--report: expected one argument"),
+    (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
+    (["--fail-on", "always"], "--fail-on: 'always' is not one of"),
+    (["--report"], "option '--report' requires an argument"),
 ]
 
 
@@ -144,7 +144,8 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str
     assert PLAIN.main(arguments) == WRONG_ARGUMENTS
     reported = capsys.readouterr()
     assert said in reported.err
-    assert "headrace-spark plain: error: " in reported.err
+    assert "error: " in reported.err
+    assert reported.err.endswith("`headrace-spark plain --help` shows what there is\n")
     assert not reported.out
 
 
@@ -158,7 +159,7 @@ def test_jobs_do_not_go_through_connect(
 
 STREAM = [*LEAST, "--topic", "a", "--journal", "j"]
 WRONG_OF_STREAMS = [
-    ([], "required: --topic, --journal"),
+    ([], "--topic is missing"),
     (STREAM, "--checkpoint is required"),
     (["--stream", "s", "--topic", "a", "--journal", "j", "--checkpoint", "c"], "--servers is required"),
     (["--servers", "a:1", "--topic", "a", "--journal", "j", "--checkpoint", "c"], "--stream is required"),
@@ -254,35 +255,38 @@ def test_a_topic_that_joins_has_no_messages_in_that_micro_batch() -> None:
 
 def test_the_program(capsys: pytest.CaptureFixture[str], jobs: None) -> None:
     assert program.main(["--help"]) == 0
-    assert re.search(r"^ +copy +notes micro-batches$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^ +copy +Notes micro-batches\.$", capsys.readouterr().out, re.MULTILINE)
     assert program.main([]) == 2
-    assert "no job given" in capsys.readouterr().err
+    assert "Usage: headrace-spark" in capsys.readouterr().err
     assert program.main(["copies"]) == 2
-    assert "invalid choice" in capsys.readouterr().err
+    assert "there is no job 'copies': did you mean copy?" in capsys.readouterr().err
     assert program.main(["copy", "--help"]) == 0
     assert "--checkpoint" in capsys.readouterr().out
     assert program.main(["copy", "--servers", "x"]) == 2
-    assert "headrace-spark copy: error" in capsys.readouterr().err
+    assert "error: --servers: 'x' is not host:port" in capsys.readouterr().err
     assert program.main(["--script"]) == 0
     path = Path(capsys.readouterr().out.strip())
     reported = subprocess.run([sys.executable, path, "--script"], capture_output=True, text=True, check=True)
     assert reported.stdout == f"{path}\n"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion(capsys: pytest.CaptureFixture[str], jobs: None, shell: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     assert program.main(["--print-completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert "--max-offsets-per-trigger" in script
-    if shell == "bash":
-        # Evaluated by bash itself.
-        (tmp_path / "completion").write_text(
-            f"{script}\nCOMP_WORDS=(headrace-spark copy --che); COMP_CWORD=2; COMP_TYPE=9\n"
-            "_shtab_headrace_spark; echo ${COMPREPLY[@]}\n",
-            encoding="utf-8",
+    assert f"_HEADRACE_SPARK_COMPLETE={shell}_complete" in capsys.readouterr().out
+    # Words as the script of bash asks for them: jobs, arguments, and files.
+    cases = {"tran": "plain,transform", "transform --che": "plain,--checkpoint", "audit --report ": "file,"}
+    for words, expected in cases.items():
+        line = f"headrace-spark {words}"
+        reported = subprocess.run(
+            [sys.executable, "-m", "pyspark_headrace.jobs.main"],
+            env=os.environ
+            | {"_HEADRACE_SPARK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))},
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        reported = subprocess.run(["bash", tmp_path / "completion"], capture_output=True, text=True, check=True)
-        assert reported.stdout.split() == ["--checkpoint"]
+        assert reported.stdout == f"{expected}\n"
 
 
 def test_jobs_are_listed_without_spark_and_say_the_same_of_themselves() -> None:
@@ -293,7 +297,7 @@ def test_jobs_are_listed_without_spark_and_say_the_same_of_themselves() -> None:
     for name, entry in program.JOBS.items():
         job = program.job(name)
         assert (job.name, job.summary) == (name, entry.summary)
-        assert job.build_parser().prog == f"headrace-spark {name}"
+        assert job.command().name == name
 
 
 def test_people_on_a_terminal_see_a_line_that_changes() -> None:

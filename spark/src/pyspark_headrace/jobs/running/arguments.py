@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import Field, field, fields
 from typing import Any, Final, TypeVar, cast
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from pyspark_headrace.errors import OptionError
 from pyspark_headrace.options.values import Unsuitable
 
+DONE: Final = 0
+"""Exit code: the job is done, or was stopped on request after finishing its current work."""
+WRONG_ARGUMENTS: Final = 2
+"""Exit code: the arguments are wrong, and nothing was started."""
+_STATUSES: Final = "Exit status: 0 done or stopped, 1 failure, 2 wrong arguments, 3 findings."
+SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
 _T = TypeVar("_T")
 _C = TypeVar("_C")
 _ARGUMENT: Final = "argument"
+_FILE: Final = "FILE"
 _HIDDEN: Final = "..."
 
 
@@ -25,7 +36,7 @@ def argument(
     parse: Callable[[str], _T] = cast("Any", str),  # noqa: B008 - `str` under another type
     default: _T | None = None,
     required: bool = False,
-    help: str,  # noqa: A002 - as in argparse
+    help: str,  # noqa: A002 - as in click
     metavar: str | None = None,
     choices: Sequence[str] | None = None,
     secret: bool = False,
@@ -44,72 +55,123 @@ def argument(
         choices: Allowed texts.
         secret: Hide the value when the job logs its arguments.
     """
-    described = {
-        _ARGUMENT: {
-            "flags": flags,
-            "parse": parse,
-            "help": help,
-            "metavar": metavar,
-            "choices": choices,
-            "secret": secret,
-        }
-    }
+
+    def option(part: Field[Any]) -> click.Option:
+        name = f"--{part.name.replace('_', '-')}"
+        names = flags or ((f"{name}/--no-{name[2:]}" if default is True else name),)
+        if part.type in {bool, "bool"}:
+            return click.Option([part.name, *names], is_flag=True, default=bool(default), help=sentence(help))
+        # The value itself comes from the dataclass.
+        is_shown = default not in {None, ""} and not isinstance(default, frozenset | tuple)
+        about = sentence(help) + (f"  [default: {default}]" if is_shown else "")
+        return click.Option(
+            [part.name, *names],
+            type=click.Choice(choices) if choices is not None else _Parsed(parse, metavar == _FILE),
+            required=required,
+            metavar=metavar,
+            help=about,
+        )
+
+    described = {_ARGUMENT: option, "secret": secret}
     if required:
         return cast("_T", field(metadata=described))
     return cast("_T", field(default=default, metadata=described))
 
 
-def build_parser(kind: type[Any], prog: str | None, summary: str) -> argparse.ArgumentParser:
-    """Create the parser for the arguments of a configuration."""
-    parser = argparse.ArgumentParser(prog=prog, description=_sentence(summary), allow_abbrev=False)
-    add_arguments(parser, kind)
-    return parser
+class _Parsed(click.ParamType[Any]):
+    """Value of a parser of texts."""
+
+    name = "value"
+
+    def __init__(self, parse: Callable[[str], Any], is_file: bool) -> None:
+        self._parse = parse
+        self._is_file = is_file
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the text."""
+        try:
+            return self._parse(value)
+        except Unsuitable as error:
+            self.fail(f"{value!r} is not {error}", param, ctx)
+        except (ArgumentError, OptionError, ValueError) as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Have the shell complete names of files."""
+        return [CompletionItem(incomplete, type="file")] if self._is_file else []
 
 
-def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
-    """Add the arguments of a configuration to a parser."""
-    for part in _arguments(kind):
-        about = part.metadata[_ARGUMENT]
-        about_it = _with_default(about["help"], None if _is_switch(part) else part.default)
-        flags = about["flags"] or (f"--{part.name.replace('_', '-')}",)
-        if _is_switch(part):
-            action = argparse.BooleanOptionalAction if part.default is True else "store_true"
-            parser.add_argument(
-                *flags,
-                dest=part.name,
-                action=action,
-                default=argparse.SUPPRESS,
-                help=_with_default(about["help"], None),
-            )
-            continue
-        parser.add_argument(
-            *flags,
-            dest=part.name,
-            # Choices are checked by argparse, whose error names them.
-            type=_converted(about["parse"]),
-            # Defaults come from the dataclass.
-            default=argparse.SUPPRESS,
-            required=part.default is MISSING,
-            choices=about["choices"],
-            metavar=about["metavar"],
-            help=about_it,
-        )
+def sentence(phrase: str) -> str:
+    """Return a phrase as a sentence."""
+    first = phrase.partition(" ")[0]
+    return f"{first.capitalize() if first.islower() else first}{phrase[len(first) :]}." if phrase else ""
 
 
-def parsed(kind: type[_C], argv: Sequence[str], prog: str | None = None, summary: str = "") -> _C:
+def command_of(kind: type[Any], name: str, summary: str) -> click.Command:
+    """Create the command with the arguments of a configuration; it returns the ones that were given."""
+
+    def given(**values: Any) -> dict[str, Any]:
+        source = click.get_current_context().get_parameter_source
+        return {name: value for name, value in values.items() if source(name) == ParameterSource.COMMANDLINE}
+
+    options: list[click.Parameter] = [part.metadata[_ARGUMENT](part) for part in _arguments(kind)]
+    return click.Command(
+        name, params=options, callback=given, help=sentence(summary), epilog=_STATUSES, context_settings=SETTINGS
+    )
+
+
+def parsed(kind: type[_C], argv: Sequence[str], program: str = "", summary: str = "") -> _C:
     """Parse arguments.
 
     Raises:
         SystemExit: The arguments are wrong (2; the reason was written to stderr), or request help (0).
     """
-    parser = build_parser(kind, prog, summary)
-    found = parser.parse_args(argv)
+    config = kind(**run(command_of(kind, program, summary), argv, program))
+    checked = getattr(config, "checked", None)
     try:
-        config = kind(**vars(found))
-        checked = getattr(config, "checked", None)
         return cast("_C", config if checked is None else checked())
     except (ArgumentError, OptionError) as error:
-        parser.error(str(error))
+        raise SystemExit(refused(str(error), program)) from None
+
+
+def run(command: click.Command, argv: Sequence[str], program: str) -> Any:
+    """Run a command, with the same words for mistakes as the command line of Headrace.
+
+    Raises:
+        SystemExit: The arguments are wrong, or request help.
+    """
+    try:
+        with command.make_context(program, list(argv)) as context:
+            return command.invoke(context)
+    except click.exceptions.Exit as end:
+        raise SystemExit(end.exit_code) from None
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        raise SystemExit(WRONG_ARGUMENTS) from None
+    except click.UsageError as error:
+        raise SystemExit(refused(_mistake(error), program)) from None
+
+
+def refused(message: str, program: str) -> int:
+    """Say on stderr what is wrong with the arguments; returns the exit code."""
+    click.secho("error:", fg="red", bold=True, nl=False, err=True)
+    click.echo(f" {message}\n`{program} --help` shows what there is", err=True)
+    return WRONG_ARGUMENTS
+
+
+def _mistake(error: click.UsageError) -> str:
+    match error:
+        case click.MissingParameter(param=click.Parameter() as option):
+            return f"{max(option.opts, key=len)} is missing"
+        case click.NoSuchOption():
+            similar = f": did you mean {' or '.join(error.possibilities)}?" if error.possibilities else ""
+            return f"there is no option {error.option_name}{similar}"
+        case click.BadOptionUsage():
+            return error.message[:1].lower() + error.message[1:].rstrip(".")
+        case click.BadParameter(param=click.Parameter() as option):
+            return f"{max(option.opts, key=len)}: {error.message}"
+        case _:
+            return error.message
 
 
 def shown(config: object) -> dict[str, str]:
@@ -118,36 +180,9 @@ def shown(config: object) -> dict[str, str]:
     for part in _arguments(type(config)):
         value = getattr(config, part.name)
         if value != part.default:
-            values[part.name] = _HIDDEN if part.metadata[_ARGUMENT]["secret"] else str(value)
+            values[part.name] = _HIDDEN if part.metadata["secret"] else str(value)
     return values
 
 
 def _arguments(kind: type[Any]) -> list[Field[Any]]:
     return [part for part in fields(kind) if _ARGUMENT in part.metadata]
-
-
-def _is_switch(part: Field[Any]) -> bool:
-    return part.type in {bool, "bool"}
-
-
-def _converted(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    def convert(text: str) -> Any:
-        try:
-            return parse(text)
-        except Unsuitable as error:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {error}") from None
-        except (ArgumentError, OptionError, ValueError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return convert
-
-
-def _with_default(text: str, default: object) -> str:
-    # argparse formats this text, so percent signs are doubled.
-    text = text.replace("%", "%%")
-    is_shown = default is not MISSING and default not in {None, ""} and not isinstance(default, frozenset)
-    return f"{text} ({default})".replace("%)", "%%)") if is_shown else text
-
-
-def _sentence(summary: str) -> str:
-    return summary[:1].upper() + summary[1:].removesuffix(".") + "." if summary else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,24 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from pyspark_headrace.errors import OptionError
-from pyspark_headrace.jobs.running.arguments import ArgumentError, build_parser, parsed, shown
+from pyspark_headrace.jobs.running.arguments import (
+    DONE,
+    WRONG_ARGUMENTS,
+    ArgumentError,
+    command_of,
+    parsed,
+    refused,
+    shown,
+)
 from pyspark_headrace.jobs.running.config import JobConfig
 from pyspark_headrace.jobs.running.reasons import reason
 from pyspark_headrace.jobs.running.report import Report
 from pyspark_headrace.jobs.running.stopping import Stop
 
 if TYPE_CHECKING:
+    import click
     from pyspark.sql import SparkSession
     from structlog.typing import FilteringBoundLogger
 
     from pyspark_headrace.jobs.running.metrics import Metrics
     from pyspark_headrace.jobs.running.progress import Progress
 
-DONE: Final = 0
-"""Exit code: the job is done, or was stopped on request after finishing its current work."""
 FAILED: Final = 1
-WRONG_ARGUMENTS: Final = 2
-"""Exit code: the arguments are wrong, and nothing was started."""
 FOUND: Final = 3
 """Exit code: the job is done, with findings at or above the level of ``--fail-on``."""
 
@@ -74,9 +78,9 @@ class Job(Generic[C]):
         """Command of the job."""
         return f"{_PROGRAM} {self.name}"
 
-    def build_parser(self) -> argparse.ArgumentParser:
-        """Create the parser of its arguments."""
-        return build_parser(self.config, self.program, self.summary)
+    def command(self) -> click.Command:
+        """Create the command that parses its arguments."""
+        return command_of(self.config, self.name, self.summary)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the job as a program: report on stdout, everything else on stderr.
@@ -116,7 +120,7 @@ class Job(Generic[C]):
             try:
                 report = self._run(config, log)
             except (ArgumentError, OptionError) as error:
-                print(f"{self.program}: error: {error}", file=sys.stderr)  # noqa: T201 - as for arguments
+                refused(str(error), self.program)
                 return None
             except Exception as error:
                 log.exception("the job failed")
