@@ -11,9 +11,8 @@ from pyarrow.parquet import read_metadata
 
 from pyspark_headrace.jobs.archive.batches import SPLIT
 from pyspark_headrace.jobs.archive.columns import Columns
-from pyspark_headrace.jobs.archive.results import TaskResult
 from pyspark_headrace.jobs.archive.tasks import Work
-from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.jobs.running.tasks import row_by_row, unpacked
 from pyspark_headrace.jobs.tables.columns import RAW_COLUMNS
 from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import batch_options
@@ -32,11 +31,11 @@ def archive(spark: SparkSession, source: Mapping[str, str], place: Path) -> int:
     options = {**source, "emit": "ranges", "maxBytesPerPartition": _TASK_BYTES}
     files = FileOptions(compression=CODEC, compression_level=LEVEL)
     work = Work(batch_options(options), str(place), Columns(None), files)
-    archived = row_by_row(work, "string")
+    archived = row_by_row(work, "binary")
     ranges = spark.read.format("headrace").options(**options).schema(SPLIT).load()
     try:
         rows = ranges.select(archived("split").alias("result")).collect()
-        return sum(TaskResult.from_text(row["result"]).rows for row in rows)
+        return sum(unpacked(row["result"]).rows for row in rows)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

@@ -6,14 +6,15 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+import job_runs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from archived import KEY, batch, messages
-from archiving import Runner, archived_rows, forget_last_commit, same_as_consumed
+from archiving import Runner, archived_rows, consumed, forget_last_commit, same_as_consumed
 from deltalake import DeltaTable
 from place import Place
 from pyiceberg.catalog import load_catalog
@@ -21,6 +22,8 @@ from pyspark.sql import SparkSession
 
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.decoding import Decoding
+from pyspark_headrace.jobs.audit.job import JOB as AUDIT
+from pyspark_headrace.jobs.backfill.job import JOB as BACKFILL
 from pyspark_headrace.jobs.running.job import FAILED
 from pyspark_headrace.jobs.tables.delta import DeltaLakeTable
 from pyspark_headrace.jobs.tables.errors import ArchiveError, OverlapError
@@ -29,6 +32,7 @@ from pyspark_headrace.jobs.tables.iceberg import IcebergTable, catalog_of
 from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.jobs.tables.table import Batch, Table, TopicRecreatedError
 from pyspark_headrace.jobs.tables.writing import FileOptions, RangeWriter
+from pyspark_headrace.jobs.usage.job import JOB as USAGE
 from pyspark_headrace.read.splits import NOTHING
 
 
@@ -95,6 +99,27 @@ def test_a_table_has_each_message_once(
     other = run(FAILED, checkpoint=tmp_path / "other")
     assert "OverlapError" in other["error"]
     assert versions(kind, tmp_path) == before + 1
+
+    # Other jobs read the table: what is archived is what the topics have.
+    dest = str(tmp_path / "archive")
+    named = {name: value for name, value in usual.items() if name in {"catalog", "table"}}
+    checked = job_runs.run(AUDIT, capsys, job_runs.arguments(place, topics="a,b", archive=dest, **named))
+    assert checked["findings"] == []
+    assert checked["counts"]["files_compared"] == checked["counts"]["files"] == len(open_table(kind, tmp_path).files())
+    replayed = {
+        "from": f"archive:{dest}",
+        "from_topic": "a",
+        "to_topic": "c",
+        "name": "c",
+        "checkpoint": tmp_path / "c",
+    }
+    job_runs.run(BACKFILL, capsys, job_runs.arguments(place, **replayed, **named, create_topic=True))
+    found = consumed(place, "c")
+    for partition, sent in consumed(place, "a").items():
+        assert [message.value for message in found[partition]] == [message.value for message in sent]
+    now = datetime.now(UTC)
+    period = {"from": f"archive:{dest}", "period": now.strftime("%Y-%m"), "until": now.isoformat(), "dry_run": True}
+    assert job_runs.run(USAGE, capsys, job_runs.arguments(place, **period, **named))["counts"]["messages_in"] == 1750
 
 
 def written(directory: Path, kind: str, start: int, count: int, decoding: Decoding | None = None) -> Batch:

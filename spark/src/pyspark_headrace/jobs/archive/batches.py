@@ -12,7 +12,7 @@ from pyspark_headrace.jobs.archive.dead_letters import DeadLetters
 from pyspark_headrace.jobs.archive.results import TaskResult, ranges
 from pyspark_headrace.jobs.archive.tasks import Work
 from pyspark_headrace.jobs.running.job import Context
-from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.jobs.running.tasks import row_by_row, unpacked
 from pyspark_headrace.jobs.tables.files import PartitionKey
 from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.jobs.tables.table import Batch, Table
@@ -104,9 +104,9 @@ class Batches:
             return
         work = replace(self._work, dead_letters=self._letters(query, number))
         # Each task has one row.
-        archived = row_by_row(work, "string")
+        archived = row_by_row(work, "binary")
         rows = frame.select(archived("split").alias(_RESULT)).collect()
-        results = [TaskResult.from_text(row[_RESULT]) for row in rows]
+        results: list[TaskResult] = [unpacked(row[_RESULT]) for row in rows]
         if results:
             self._commit(Transaction(self._name, query, number), results)
 

@@ -16,6 +16,7 @@ from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.dead_letters import DeadLetters, letters
 from pyspark_headrace.jobs.archive.decoding import Bad
 from pyspark_headrace.jobs.archive.results import TaskResult, key_of
+from pyspark_headrace.jobs.running.tasks import packed
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.tables.files import ArchivedFile
 from pyspark_headrace.jobs.tables.stores import Store
@@ -46,10 +47,10 @@ class Work:
     dead_letters: DeadLetters | None = None
     """Destination of bad records, if they are kept."""
 
-    def __call__(self, split: bytes) -> str:
+    def __call__(self, split: bytes) -> bytes:
         """Decode the range from its row, archive it and return the encoded result."""
         runtime().settle()
-        return self.archived(Split.from_bytes(bytes(split))).to_text()
+        return packed(self.archived(Split.from_bytes(bytes(split))))
 
     def archived(self, split: Split) -> TaskResult:
         """Archive one range.

@@ -22,7 +22,7 @@ from pyspark_headrace.jobs.audit.scanned import Scanned
 from pyspark_headrace.jobs.audit.scanning import Scanning
 from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Report
-from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.jobs.running.tasks import row_by_row, unpacked
 from pyspark_headrace.jobs.tables.errors import StoreError
 from pyspark_headrace.jobs.tables.stores import Store
 from pyspark_headrace.options.reading import batch_options
@@ -107,8 +107,8 @@ class Audit:
             splits = splits.where(
                 f"pmod(xxhash64(topic, partition, start), {_SAMPLES}) < {config.sample * _SAMPLES:.0f}"
             )
-        scan = row_by_row(scanning, "string")
-        self._ranges = [Scanned.from_text(row[0]) for row in splits.select(scan("split")).collect()]
+        scan = row_by_row(scanning, "binary")
+        self._ranges = [unpacked(row[0]) for row in splits.select(scan("split")).collect()]
         fold(self._ranges, self._findings, is_sample=config.sample < 1.0)
         counts = self.report.counts
         counts["partitions"] = len(self._described.partitions)

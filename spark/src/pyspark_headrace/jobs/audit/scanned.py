@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 
 class Piece(NamedTuple):
@@ -66,17 +65,3 @@ class Scanned:
     def place(self) -> dict[str, Any]:
         """Return the location for findings."""
         return {"stream": self.stream, "topic": self.topic, "partition": self.partition}
-
-    def to_text(self) -> str:
-        """Encode the result as text for a Spark row."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Decode the result from a Spark row."""
-        value = json.loads(text)
-        value["pieces"] = [Piece(*piece) for piece in value["pieces"]]
-        value["unreadable"] = [Unreadable(*one) for one in value["unreadable"]]
-        value["backwards"] = [(offset, micros) for offset, micros in value["backwards"]]
-        value["large"] = [(offset, size) for offset, size in value["large"]]
-        return cls(**value)

@@ -17,6 +17,7 @@ from pyspark_headrace.cluster.runtime import runtime
 from pyspark_headrace.columns.digest import digest, total
 from pyspark_headrace.errors import DataLossError, IncompleteError, ServerRefusedError
 from pyspark_headrace.jobs.audit.scanned import Piece, Scanned, Unreadable
+from pyspark_headrace.jobs.running.tasks import packed
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.read.leader import Holder
@@ -42,9 +43,9 @@ class Scanning:
     size_limit: int
     """Maximum size of a value in bytes."""
 
-    def __call__(self, split: bytes) -> str:
+    def __call__(self, split: bytes) -> bytes:
         """Scan an encoded split; returns an encoded `Scanned`."""
-        return self.scanned(Split.from_bytes(split)).to_text()
+        return packed(self.scanned(Split.from_bytes(split)))
 
     def scanned(self, split: Split) -> Scanned:
         """Scan a range.

@@ -34,8 +34,7 @@ def run_tasks(spark: SparkSession, function: Callable[[_T], _R], loads: Sequence
     run = row_by_row(partial(_run, function, loads), "binary")
     frame = spark.range(0, len(loads), 1, len(loads)).select("id", run("id").alias("answers"))
     answers = {row.id: row.answers for row in frame.collect()}
-    # The pickles come from tasks of this job.
-    return [answer for number in range(len(loads)) for answer in pickle.loads(answers[number])]  # noqa: S301
+    return [answer for number in range(len(loads)) for answer in unpacked(answers[number])]
 
 
 def row_by_row(function: Callable[[Any], Any], kind: str) -> Callable[[str], Column]:
@@ -54,6 +53,16 @@ def row_by_row(function: Callable[[Any], Any], kind: str) -> Callable[[str], Col
     from pyspark.sql.functions import udf  # noqa: PLC0415 - on the driver alone
 
     return udf(function, kind, useArrow=False).asNondeterministic()
+
+
+def packed(result: Any) -> bytes:
+    """Encode the result of a task for its row."""
+    return pickle.dumps(result)
+
+
+def unpacked(row: bytes) -> Any:
+    """Decode the result of a task of this job."""
+    return pickle.loads(row)  # noqa: S301
 
 
 def spread(items: Sequence[_T], weights: Sequence[int], least: int) -> list[list[_T]]:
@@ -79,4 +88,4 @@ def _run(function: Callable[[_T], _R], loads: Sequence[Sequence[_T]], number: in
     from pyspark_headrace.cluster.runtime import runtime  # noqa: PLC0415 - on executors
 
     runtime().settle()
-    return pickle.dumps([function(item) for item in loads[number]])
+    return packed([function(item) for item in loads[number]])

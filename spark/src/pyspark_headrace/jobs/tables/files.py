@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 _DAY_MICROS: Final = 86_400_000_000
-_NAME: Final = re.compile(r"stream=[^/]+/topic=[^/]+/date=[^/]+/p\d+-\d+-\d+-[0-9a-f]+\.parquet(#\d+)?")
 
 RAW: Final = "raw"
 """Mode of files with raw messages."""
@@ -69,61 +66,6 @@ class ArchivedFile:
         """Partition of the messages."""
         return PartitionKey(self.stream, self.topic, self.partition, self.incarnation, self.generation)
 
-    def to_json(self) -> dict[str, Any]:
-        """Encode the description for the driver."""
-        return asdict(self) | {"digest": f"{self.digest:016x}"}
-
-    @staticmethod
-    def from_json(value: Any) -> ArchivedFile:
-        """Decode the description.
-
-        Raises:
-            ValueError: The value is not a description of a file.
-        """
-        if not isinstance(value, Mapping):
-            raise ValueError("a file is not described by an object")
-        unknown = set(value) - _FIELDS.keys()
-        missing = _FIELDS.keys() - set(value)
-        if unknown or missing:
-            raise ValueError(f"a file is described without {_named(missing)}, and with {_named(unknown)}")
-        for name, kind in _FIELDS.items():
-            if type(value[name]) is not kind:
-                raise ValueError(f"{name} of a file is {value[name]!r}")
-        given = dict(value)
-        if not re.fullmatch("[0-9a-f]{16}", given["digest"]):
-            raise ValueError(f"digest of a file is {given['digest']!r}")
-        given["digest"] = int(given["digest"], 16)
-        file = ArchivedFile(**given)
-        file._check()
-        return file
-
-    def _check(self) -> None:
-        if not is_data_path(self.path) or ".." in self.path.split("/"):
-            raise ValueError(f"{self.path!r} is not a path of a file")
-        if not 0 <= self.start < self.end or not 0 < self.rows <= self.end - self.start:
-            raise ValueError(f"{self.path} has {self.rows} rows from {self.start} to {self.end}")
-        if self.mode not in {RAW, DECODED}:
-            raise ValueError(f"{self.path} has the mode {self.mode!r}")
-
-
-_FIELDS: Final[dict[str, type]] = {
-    "path": str,
-    "stream": str,
-    "topic": str,
-    "partition": int,
-    "start": int,
-    "end": int,
-    "rows": int,
-    "bytes": int,
-    "incarnation": str,
-    "generation": str,
-    "first_timestamp": int,
-    "last_timestamp": int,
-    "digest": str,
-    "date": str,
-    "mode": str,
-}
-
 
 def new_path(key: PartitionKey, date: str, start: int, end: int) -> str:
     """Return a unique path for a new file.
@@ -138,11 +80,6 @@ def new_path(key: PartitionKey, date: str, start: int, end: int) -> str:
     return f"{directory}/p{key.partition}-{start}-{end}-{secrets.token_hex(6)}.parquet"
 
 
-def is_data_path(path: str) -> bool:
-    """Return whether a path has the form of `new_path`, or of an unfinished file of a dead writer."""
-    return _NAME.fullmatch(path) is not None
-
-
 def escaped(name: str) -> str:
     """Escape a name as a path segment that Spark and pyarrow read back.
 
@@ -154,7 +91,3 @@ def escaped(name: str) -> str:
 def date_of(timestamp_micros: int) -> str:
     """Return the UTC date of a timestamp."""
     return (datetime.date(1970, 1, 1) + datetime.timedelta(days=timestamp_micros // _DAY_MICROS)).isoformat()
-
-
-def _named(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing else"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+from pyspark_headrace.jobs.tables.files import ArchivedFile
 
 _PREFIX: Final = "headrace."
 _VERSION: Final = "1"
@@ -23,13 +25,10 @@ _DESCRIBED: Final = (
 )
 
 
-def footer(described: Mapping[str, Any]) -> dict[str, str]:
-    """Create the metadata of a file.
-
-    Args:
-        described: Fields of `ArchivedFile`, as JSON values.
-    """
-    return {f"{_PREFIX}version": _VERSION} | {_PREFIX + name: str(described[name]) for name in _DESCRIBED}
+def footer(file: ArchivedFile) -> dict[str, str]:
+    """Create the metadata of a file."""
+    described = {name: str(getattr(file, name)) for name in _DESCRIBED} | {"digest": f"{file.digest:016x}"}
+    return {_PREFIX + name: value for name, value in {"version": _VERSION, **described}.items()}
 
 
 def described_in(metadata: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pyspark_headrace.jobs.tables.stores import Store
 
 _DIRECTORY: Final = "_headrace/manifest"
 _NAME: Final = re.compile(rf"{_DIRECTORY}/(\d{{20}})\.json")
+_FILE: Final = re.compile(r"stream=[^/]+/topic=[^/]+/date=[^/]+/p[0-9a-f-]+\.parquet")
 _VERSION: Final = 1
 
 
@@ -67,7 +68,10 @@ def _apply(entry: dict[str, Any], archive: EarlierArchive) -> None:
     for path in entry["remove"]:
         del archive.files[path]
     for described in entry["add"]:
-        file = ArchivedFile.from_json(described)
+        file = ArchivedFile(**{**described, "digest": int(described["digest"], 16)})
+        numbers = (file.partition, file.start, file.end, file.rows, file.bytes, file.last_timestamp)
+        if _FILE.fullmatch(file.path) is None or any(type(number) is not int for number in numbers):
+            raise ValueError(f"it adds {described!r}")
         archive.files[file.path] = file
     if entry["query"] is not None:
         archive.batches[entry["query"]] = max(entry["batch"], archive.batches.get(entry["query"], -1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -196,26 +196,23 @@ class FileWriter:
         self._write_group()
         assert self._writer is not None  # noqa: S101 - a file has rows
         assert self._output is not None  # noqa: S101
-        described = {
-            "path": self._path,
-            "stream": self._key.stream,
-            "topic": self._key.topic,
-            "partition": self._key.partition,
-            "start": self._start,
-            "end": self._end,
-            "rows": self._rows,
-            "incarnation": self._key.incarnation,
-            "generation": self._key.generation,
-            "first_timestamp": self._times[0],
-            "last_timestamp": self._times[1],
-            "digest": f"{self._digest:016x}",
-            "date": self.date,
-            "mode": self._options.mode,
-        }
-        self._writer.add_key_value_metadata(footer(described))
+        file = ArchivedFile(
+            path=self._path,
+            **self._key._asdict(),
+            start=self._start,
+            end=self._end,
+            rows=self._rows,
+            bytes=0,
+            first_timestamp=self._times[0],
+            last_timestamp=self._times[1],
+            digest=self._digest,
+            date=self.date,
+            mode=self._options.mode,
+        )
+        self._writer.add_key_value_metadata(footer(file))
         self._writer.close()
         self._output.close()
-        return ArchivedFile.from_json(described | {"bytes": self._output.size_bytes})
+        return replace(file, bytes=self._output.size_bytes)
 
     def abandon(self) -> None:
         """Discard the file."""
