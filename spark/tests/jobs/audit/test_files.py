@@ -20,11 +20,11 @@ from tests.server_process import ServerProcess
 
 from pyspark_headrace.errors import DataLossError
 from pyspark_headrace.jobs.audit.scanning import Scanning
-from pyspark_headrace.jobs.audit.verifying import Problem, Verifying
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.tables.files import ArchivedFile
 from pyspark_headrace.jobs.tables.reading import Part, read
 from pyspark_headrace.jobs.tables.stores import Store
+from pyspark_headrace.jobs.tables.verifying import Problem, Verifying
 from pyspark_headrace.jobs.tables.writing import FileOptions
 from pyspark_headrace.options.reading import batch_options
 from pyspark_headrace.read.planning import Planner

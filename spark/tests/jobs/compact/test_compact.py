@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import job_runs
+import pyarrow.parquet as pq
 import pytest
-from archived import Message, commit, digest_of, write
+from archived import KEY, Message, commit, digest_of, opened, write
 from deltalake import DeltaTable
+from tests.faults.segment_files import flip
 
 from pyspark_headrace.columns.digest import digest
 from pyspark_headrace.jobs.compact.job import JOB
-from pyspark_headrace.jobs.running.job import DONE
+from pyspark_headrace.jobs.running.job import DONE, FOUND
+from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 
 DAY_MICROS = 86_400_000_000
 TODAY = int(time.time()) // 86_400 * 86_400
@@ -80,3 +83,30 @@ def test_small_files_are_merged_and_others_go(tmp_path: Path, capsys: pytest.Cap
             ["--expire", "soon"],
         )
     ) == {2: 3}
+
+
+def test_damage_is_not_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check a page that Parquet reads without its checksum, a missing file, and files that were merged before."""
+    keys = [KEY._replace(topic=f"t{number}") for number in range(4)]
+    for key in keys:
+        for start in range(0, 30, 10):
+            commit(tmp_path, write(tmp_path, random_messages(start, 10, noon(2)), key=key))
+    files = {key: [file for file in opened(tmp_path).files() if file.topic == key.topic] for key in keys}
+    damaged, missing, other = files[keys[0]][1], files[keys[1]][2], files[keys[2]][0]
+    ids = pq.read_metadata(tmp_path / damaged.path).row_group(0).column(RAW_SCHEMA.get_field_index("id"))
+    flip(tmp_path / damaged.path, ids.data_page_offset + ids.total_compressed_size - 1)
+    (tmp_path / missing.path).unlink()
+    # The messages of another file in its place, with their own digest.
+    shutil.copy(tmp_path / files[keys[2]][1].path, tmp_path / other.path)
+    arguments = ["--dest", str(tmp_path), "--min-files", "2", "--older-than", "0s"]
+    report = run(capsys, *arguments, code=FOUND)
+    assert {finding["where"]["path"] for finding in report["findings"]} == {damaged.path, missing.path, other.path}
+    assert (report["counts"]["skipped_days"], report["counts"]["merged_files"]) == (3, 3)
+    after = {key: [file for file in opened(tmp_path).files() if file.topic == key.topic] for key in keys}
+    assert [after[key] for key in keys[:3]] == [files[key] for key in keys[:3]]
+    (merged,) = after[keys[3]]
+    assert merged.rows == 30
+    # Merged files are merged again.
+    commit(tmp_path, write(tmp_path, random_messages(30, 10, noon(2)), key=keys[3]))
+    again = run(capsys, *arguments, code=FOUND)
+    assert again["counts"]["merged_files"] == 2

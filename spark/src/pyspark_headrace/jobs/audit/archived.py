@@ -12,12 +12,12 @@ from pyspark_headrace.columns.digest import total
 from pyspark_headrace.jobs.audit.config import ARCHIVE, AuditConfig
 from pyspark_headrace.jobs.audit.findings import Findings, Level
 from pyspark_headrace.jobs.audit.scanned import Piece, Scanned
-from pyspark_headrace.jobs.audit.verifying import Verifying
 from pyspark_headrace.jobs.running.tasks import run_tasks
 from pyspark_headrace.jobs.tables.files import PartitionKey
 from pyspark_headrace.jobs.tables.opening import open_table
 from pyspark_headrace.jobs.tables.reading import Archived, Part, Parts
 from pyspark_headrace.jobs.tables.table import TableFile
+from pyspark_headrace.jobs.tables.verifying import Verifying
 from pyspark_headrace.read.splits import cut
 
 if TYPE_CHECKING:

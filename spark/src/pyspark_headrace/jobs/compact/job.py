@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-from deltalake import DeltaTable, WriterProperties
+from deltalake import WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from pyspark_headrace.jobs.compact.config import NEVER, CompactConfig
 from pyspark_headrace.jobs.running.job import Context, Job
-from pyspark_headrace.jobs.running.report import Report
+from pyspark_headrace.jobs.running.report import Finding, Report
 from pyspark_headrace.jobs.tables.delta import PARTITIONED_BY, DeltaLakeTable
-from pyspark_headrace.jobs.tables.errors import StoreError
+from pyspark_headrace.jobs.tables.errors import FileError, StoreError
 from pyspark_headrace.jobs.tables.failures import said
+from pyspark_headrace.jobs.tables.reading import keys_of, part_of, runs_of
+from pyspark_headrace.jobs.tables.table import TableFile
+from pyspark_headrace.jobs.tables.verifying import Verifying
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +28,8 @@ _ZSTD_LEVEL: Final = 3
 _HOUR: Final = datetime.timedelta(hours=1)
 
 
-class _Day(NamedTuple):
-    """Partition of the table, as written by `archive`."""
-
-    stream: str
-    topic: str
-    date: str
+_Day = tuple[str, str, str]
+"""Partition of the table, as written by `archive`: stream, topic and date."""
 
 
 def run(_: SparkSession, config: CompactConfig, context: Context) -> Report:
@@ -41,35 +39,43 @@ def run(_: SparkSession, config: CompactConfig, context: Context) -> Report:
         ArchiveError: An earlier release has written the archive.
         StoreError: The table does not exist, or cannot be read or written.
     """
-    table = DeltaLakeTable(config.dest).delta
+    table = DeltaLakeTable(config.dest)
     try:
         return _compact(table, config, context)
     except (DeltaError, OSError) as error:
         raise StoreError(f"{config.dest}: {said(error)}") from None
 
 
-def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Report:
+def _compact(table: DeltaLakeTable, config: CompactConfig, context: Context) -> Report:
     report = Report()
     now = datetime.datetime.now(datetime.UTC)
-    counts = report.counts
-    counts |= dict.fromkeys(("merged_files", "new_files", "refused_days", "expired_files", "orphans"), 0)
-    counts["files_before"] = len(table.file_uris())
+    counts, delta = report.counts, table.delta
+    counts |= dict.fromkeys(
+        ("merged_files", "new_files", "refused_days", "skipped_days", "expired_files", "orphans"), 0
+    )
+    counts["files_before"] = len(table.files())
     if config.expire is not None:
         # Expire whole days, which changes the log only.
-        old = f"date < '{(now - config.expire).date().isoformat()}'"
+        limit = (now - config.expire).date().isoformat()
         if config.dry_run:
-            counts["expired_files"] = sum(_is_older(day, (now - config.expire).date()) for day in _days_of_files(table))
+            counts["expired_files"] = sum(file.date < limit for file in table.files())
         else:
-            counts["expired_files"] = table.delete(old)["num_removed_files"]
+            counts["expired_files"] = delta.delete(f"date < '{limit}'")["num_removed_files"]
     days = list(_days(table, config, now))
-    report.details["days"] = ["/".join(day) for day in days]
-    for number, day in enumerate([] if config.dry_run else days):
+    report.details["days"] = ["/".join(day) for day, _ in days]
+    for number, (day, files) in enumerate([] if config.dry_run else days):
         if context.stop.is_set():
             report.status = "stopped"
             return report
         context.progress.update("merging", number, len(days))
+        # The library would copy damage into files without checksums.
+        damage = [finding for file in files for finding in _damage(table, file)]
+        if damage:
+            report.findings += damage
+            counts["skipped_days"] += 1
+            continue
         try:
-            done = table.optimize.compact(
+            done = delta.optimize.compact(
                 partition_filters=[(name, "=", value) for name, value in zip(PARTITIONED_BY, day, strict=True)],
                 target_size=config.target_bytes,
                 writer_properties=WriterProperties(
@@ -80,50 +86,51 @@ def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Repo
             # A concurrent writer has removed or merged the same files. Concurrent appends of `archive` do not conflict.
             context.log.info("unchanged", day="/".join(day), reason=said(error))
             counts["refused_days"] += 1
-            table.update_incremental()
+            delta.update_incremental()
             continue
         counts["merged_files"] += done["numFilesRemoved"]
         counts["new_files"] += done["numFilesAdded"]
     if config.remove_orphans_older_than != NEVER:
-        orphans = table.vacuum(
+        orphans = delta.vacuum(
             retention_hours=config.remove_orphans_older_than // _HOUR,
             dry_run=config.dry_run,
             enforce_retention_duration=False,
             full=True,
         )
         counts["orphans"] = len(orphans)
-    counts["files_after"] = len(table.file_uris())
-    report.details["version"] = table.version()
+    counts["files_after"] = len(table.files())
+    report.details["version"] = table.version
     return report
 
 
-def _days(table: DeltaTable, config: CompactConfig, now: datetime.datetime) -> Iterator[_Day]:
-    """Yield days with enough small files and without messages that are too recent."""
-    found: dict[_Day, list[dict[str, Any]]] = {}
-    for file in _files(table):
-        found.setdefault(_day(file), []).append(file)
-    for day in sorted(found):
-        newest = max(file["max.timestamp"] for file in found[day])
-        small = sum(file["size_bytes"] < config.target_bytes // 2 for file in found[day])
-        if small >= config.min_files and newest < now - config.older_than:
-            yield day
+def _days(
+    table: DeltaLakeTable, config: CompactConfig, now: datetime.datetime
+) -> Iterator[tuple[_Day, list[TableFile]]]:
+    """Yield days with enough small files and without messages that are too recent, with the files to merge."""
+    found: dict[_Day, list[TableFile]] = {}
+    for file in table.files():
+        found.setdefault((file.stream, file.topic, file.date), []).append(file)
+    before = int((now - config.older_than).timestamp() * 1_000_000)
+    for day, files in sorted(found.items()):
+        small = sum(file.bytes < config.target_bytes // 2 for file in files)
+        if small >= config.min_files and max(file.times.most for file in files) < before:
+            # The library rewrites these.
+            yield day, [file for file in files if file.bytes < config.target_bytes]
 
 
-def _days_of_files(table: DeltaTable) -> Iterator[_Day]:
-    return (_day(file) for file in _files(table))
-
-
-def _is_older(day: _Day, date: datetime.date) -> bool:
-    return day.date < date.isoformat()
-
-
-def _day(file: dict[str, Any]) -> _Day:
-    return _Day(*(str(file[f"partition.{name}"]) for name in PARTITIONED_BY))
-
-
-def _files(table: DeltaTable) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return rows
+def _damage(table: DeltaLakeTable, file: TableFile) -> list[Finding]:
+    """Compare a file with its checksums and its digest, or with the table if it was merged."""
+    where = {"stream": file.stream, "topic": file.topic, "path": file.path}
+    runs = runs_of(table.place, file)
+    if isinstance(runs, FileError):
+        return [Finding("archive", "error", where, runs.what)]
+    keys = keys_of(table, {(file.stream, file.topic, run.partition) for run in runs})
+    parts = [part_of(file, run, keys[file.stream, file.topic, run.partition][0]) for run in runs]
+    problems = Verifying(table.place, file, parts, table.is_raw).verified().problems
+    return [
+        Finding("archive", "error", where | ({} if one.offset is None else {"offset": one.offset}), one.what)
+        for one in problems
+    ]
 
 
 JOB = Job(

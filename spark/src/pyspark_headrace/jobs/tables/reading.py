@@ -6,7 +6,7 @@ were merged have those of several partitions in any order: these are looked at, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from pyspark_headrace.jobs.running.tasks import run_tasks, spread
 from pyspark_headrace.jobs.tables.errors import ArchiveError, DamagedFileError, FileError, MissingFileError
 from pyspark_headrace.jobs.tables.files import PartitionKey
 from pyspark_headrace.jobs.tables.stores import Store
-from pyspark_headrace.jobs.tables.table import Bounds, Table, TableFile
+from pyspark_headrace.jobs.tables.table import Bounds, Place, Table, TableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,48 +99,78 @@ class Archived:
         self._look_at([file for file in files if file.path not in self._runs])
         if not passes_over_damage and (errors := self.damaged()):
             raise errors[0]
-        found: dict[tuple[str, str, int], list[tuple[TableFile, Run]]] = {}
+        found: dict[Place, list[tuple[TableFile, Run]]] = {}
         for file in files:
             runs = self._runs[file.path]
             for run in () if isinstance(runs, FileError) else runs:
                 found.setdefault((file.stream, file.topic, run.partition), []).append((file, run))
-        reached = self.table.reached(found)
-        unknown = sorted(found.keys() - reached.keys())
-        if unknown:
-            stream, topic, partition = unknown[0]
-            raise ArchiveError(
-                f"{self.table.place}: the job `archive` has not written the messages of {stream}/{topic}, "
-                f"partition {partition}"
-            )
         parts: dict[PartitionKey, Sequence[Part]] = {}
-        for place in sorted(found):
-            key = PartitionKey(*place, reached[place].incarnation, reached[place].generation)
-            self.ends[key] = reached[place].end
+        for place, (key, end) in keys_of(self.table, found).items():
+            self.ends[key] = end
             ordered = sorted(found[place], key=lambda one: (one[1].start, one[1].end, one[0].path))
-            parts[key] = [
-                Part(
-                    key=key,
-                    file=file,
-                    start=run.start,
-                    end=run.end,
-                    first_timestamp=run.first_timestamp,
-                    last_timestamp=run.last_timestamp,
-                )
-                for file, run in ordered
-            ]
+            parts[key] = [part_of(file, run, key) for file, run in ordered]
         return parts
 
     def _look_at(self, files: Sequence[TableFile]) -> None:
-        merged = []
         for file in files:
-            least, most = file.offsets
-            if file.partitions.least == file.partitions.most and most - least + 1 == file.rows:
-                self._runs[file.path] = [Run(file.partitions.least, least, most + 1, *file.times)]
-            else:
-                merged.append(file)
+            if (run := _listed_run(file)) is not None:
+                self._runs[file.path] = [run]
+        merged = [file for file in files if file.path not in self._runs]
         loads = spread(merged, [file.bytes for file in merged], _LOAD_BYTES)
         found = run_tasks(self._spark, partial(runs_at, self.table.place), loads)
         self._runs.update({file.path: runs for file, runs in zip(merged, found, strict=True)})
+
+
+def keys_of(table: Table, places: Iterable[Place]) -> dict[Place, tuple[PartitionKey, int]]:
+    """Return the keys of partitions that a table has messages of, in order, and their recorded ends.
+
+    Raises:
+        ArchiveError: The job `archive` has not written the messages.
+        StoreError: The table cannot be read.
+    """
+    ordered = sorted(places)
+    reached = table.reached(ordered)
+    for stream, topic, partition in ordered:
+        if (stream, topic, partition) not in reached:
+            what = f"{stream}/{topic}, partition {partition}"
+            raise ArchiveError(f"{table.place}: the job `archive` has not written the messages of {what}")
+    return {place: (PartitionKey(*place, *reached[place][:2]), reached[place].end) for place in ordered}
+
+
+def part_of(file: TableFile, run: Run, key: PartitionKey) -> Part:
+    """Return a run of messages as a part of a file.
+
+    Args:
+        file: The file.
+        run: The run.
+        key: Its partition.
+    """
+    return Part(
+        key=key,
+        file=file,
+        start=run.start,
+        end=run.end,
+        first_timestamp=run.first_timestamp,
+        last_timestamp=run.last_timestamp,
+    )
+
+
+def _listed_run(file: TableFile) -> Run | None:
+    """Return the only run of a file, if the table shows that there is no other."""
+    least, most = file.offsets
+    if file.partitions.least != file.partitions.most or most - least + 1 != file.rows:
+        return None
+    return Run(file.partitions.least, least, most + 1, *file.times)
+
+
+def runs_of(uri: str, file: TableFile) -> Sequence[Run] | FileError:
+    """Return the runs of messages in a file as the table has them, or as `runs_at` finds them.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    run = _listed_run(file)
+    return runs_at(uri, file) if run is None else [run]
 
 
 def runs_at(uri: str, file: TableFile) -> Sequence[Run] | FileError:
