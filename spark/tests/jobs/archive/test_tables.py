@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -164,6 +165,20 @@ def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     assert table.commit(replace(written(tmp_path, kind, 10, 5), number=1))
     assert stale.commit(replace(written(tmp_path, kind, 15, 5), number=2))
     assert sorted(read(kind, tmp_path).column("offset").to_pylist()) == list(range(20))
+
+
+def test_an_iceberg_table_by_another_form_of_its_place(tmp_path: Path) -> None:
+    table = open_table("iceberg", tmp_path)
+    table.commit(written(tmp_path, "iceberg", 0, 10))
+    (tmp_path / "link").symlink_to(tmp_path / "archive")
+    catalog = catalog_of(catalog_uri(tmp_path), [])
+    assert IcebergTable(catalog, "lake.a", str(tmp_path / "link")).files() == table.files()
+    assert IcebergTable(catalog, "lake.a", (tmp_path / "archive").as_uri()).files() == table.files()
+    # Files that are elsewhere cannot be of the job.
+    elsewhere = shutil.copy(tmp_path / "archive" / table.files()[0].path, tmp_path / "elsewhere.parquet")
+    catalog.load_table("lake.a").add_files([f"file://{elsewhere}"])
+    with pytest.raises(ArchiveError, match="has files that the job `archive` has not written"):
+        table.files()
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])

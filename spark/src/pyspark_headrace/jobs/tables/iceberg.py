@@ -84,7 +84,7 @@ class IcebergTable:
             table = self._loaded()
             tasks = list(table.scan().plan_files())
             found = [] if any(task.delete_files for task in tasks) else [self._listed(table, task) for task in tasks]
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError, StopIteration):
             found = []
         except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
             raise self._failed(error) from None
@@ -102,8 +102,11 @@ class IcebergTable:
             return Bounds(*(int(from_bytes(of_it.field_type, limit)) for limit in (least, most)))
 
         stream, topic, day = (file.partition[at] for at in range(3))
+        # The table may have been created with another form of its location, such as s3a:// for s3://.
+        places = (f"{self._location}/", f"{table.location().rstrip('/')}/")
+        place = next(place for place in places if file.file_path.startswith(place))
         return TableFile(
-            path=file.file_path.removeprefix(f"{self._location}/"),
+            path=file.file_path.removeprefix(place),
             stream=stream,
             topic=topic,
             date=(_EPOCH + timedelta(days=day)).isoformat(),
