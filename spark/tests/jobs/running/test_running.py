@@ -270,23 +270,19 @@ def test_the_program(capsys: pytest.CaptureFixture[str], jobs: None) -> None:
     assert reported.stdout == f"{path}\n"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(capsys: pytest.CaptureFixture[str], shell: str) -> None:
-    assert program.main(["--print-completion", shell]) == 0
-    assert f"_HEADRACE_SPARK_COMPLETE={shell}_complete" in capsys.readouterr().out
+def test_completion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert program.main(["--print-completion", shell]) == 0
+        assert f"_HEADRACE_SPARK_COMPLETE={shell}_complete" in capsys.readouterr().out
     # Words as the script of bash asks for them: jobs, arguments, and files.
+    monkeypatch.setenv("_HEADRACE_SPARK_COMPLETE", "bash_complete")
     cases = {"tran": "plain,transform", "transform --che": "plain,--checkpoint", "audit --report ": "file,"}
     for words, expected in cases.items():
-        line = f"headrace-spark {words}"
-        reported = subprocess.run(
-            [sys.executable, "-m", "pyspark_headrace.jobs.main"],
-            env=os.environ
-            | {"_HEADRACE_SPARK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert reported.stdout == f"{expected}\n"
+        monkeypatch.setenv("COMP_WORDS", f"headrace-spark {words}")
+        monkeypatch.setenv("COMP_CWORD", str(1 + words.count(" ")))
+        with pytest.raises(SystemExit):
+            program.main([])
+        assert capsys.readouterr().out == f"{expected}\n"
 
 
 def test_jobs_are_listed_without_spark_and_say_the_same_of_themselves() -> None:

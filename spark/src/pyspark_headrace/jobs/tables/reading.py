@@ -218,31 +218,34 @@ def read(
         StoreError: The store cannot be read.
     """
     following, end = bounds
-    waiting: list[pa.RecordBatch] = []
     names = list(dict.fromkeys(["partition", "offset", *columns]))
-    for file in files:
-        with opened(store, file) as parquet, named(file):
-            groups = _groups(parquet, partition, bounds)
-            for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
-                rows = _of_range(batch, partition, bounds)
-                if rows.num_rows == 0:
-                    continue
-                if not waiting and _continues(rows, following):
-                    following += rows.num_rows
-                    yield rows.select(list(columns))
-                else:
-                    # Of merged files. The range of a task fits into memory.
-                    waiting.append(rows)
-    rest = pa.Table.from_batches(waiting).sort_by("offset").combine_chunks() if waiting else None
-    for rows in () if rest is None else rest.to_batches(_BATCH_ROWS):
-        if not _continues(rows, following):
-            break
-        following += rows.num_rows
-        yield rows.select(list(columns))
-    if following != end:
-        paths = ", ".join(file.path for file in files)
-        what = f"of the messages {bounds[0]} to {end - 1}, those from {following} on are not all there"
-        raise DamagedFileError(paths, what)
+    # Statistics say which row groups matter. They have no checksum, so without them if messages seem to be missing.
+    for uses_statistics in (True, False):
+        waiting: list[pa.RecordBatch] = []
+        for file in files:
+            with opened(store, file) as parquet, named(file):
+                groups = _groups(parquet, partition, (following, end)) if uses_statistics else None
+                for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
+                    rows = _of_range(batch, partition, (following, end))
+                    if rows.num_rows == 0:
+                        continue
+                    if not waiting and _continues(rows, following):
+                        following += rows.num_rows
+                        yield rows.select(list(columns))
+                    else:
+                        # Of merged files. The range of a task fits into memory.
+                        waiting.append(rows)
+        rest = pa.Table.from_batches(waiting).sort_by("offset").combine_chunks() if waiting else None
+        for rows in () if rest is None else rest.to_batches(_BATCH_ROWS):
+            if not _continues(rows, following):
+                break
+            following += rows.num_rows
+            yield rows.select(list(columns))
+        if following == end:
+            return
+    paths = ", ".join(file.path for file in files)
+    what = f"of the messages {bounds[0]} to {end - 1}, those from {following} on are not all there"
+    raise DamagedFileError(paths, what)
 
 
 @contextmanager
