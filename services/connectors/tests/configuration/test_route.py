@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from headrace_connectors.contract import Record
-from headrace_connectors.runtime.transforming import transformed
+from headrace_connectors.transforming import transformed
 from headrace_connectors.transforms.route import MappingUnavailable, Route, RouteSettings
 
 

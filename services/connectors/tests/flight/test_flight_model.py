@@ -15,8 +15,8 @@ from tests.property_runs import bounded
 from headrace_connectors.admission.table import AdmissionTable
 from headrace_connectors.codecs.plain import RawCodec
 from headrace_connectors.contract import Settings, decode_state
+from headrace_connectors.counters import Counters
 from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker, DeliverySettings, SourceSettings
-from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.pipelined_loop import PipelinedLoop
 from headrace_connectors.runtime.status import Status
 from headrace_connectors.storing.delivery import Delivery

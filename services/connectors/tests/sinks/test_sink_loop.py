@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from headrace.sdk.errors import ConnectionFailed, NotFound
 from headrace_connectors.codecs.plain import JsonCodec
 from headrace_connectors.contract import InvalidRecord, Settings, Sink
+from headrace_connectors.counters import SinkCounters
 from headrace_connectors.pipeline_file.models import SinkSettings
 from headrace_connectors.runtime.attempts import Attempts
-from headrace_connectors.runtime.counters import SinkCounters
 from headrace_connectors.runtime.sink_batch import Decoding
 from headrace_connectors.runtime.sink_loop import SinkLoop, SinkParts
 from headrace_connectors.runtime.status import State, Status

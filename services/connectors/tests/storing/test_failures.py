@@ -24,12 +24,8 @@ from headrace_connectors.contract import (
     Transform,
     Unavailable,
 )
-from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker, DeliverySettings, SourceSettings
-from headrace_connectors.runtime.counters import Counters
-from headrace_connectors.runtime.source_loop import SourceLoop
-from headrace_connectors.runtime.status import State, Status
-from headrace_connectors.storing.delivery import Delivery
-from headrace_connectors.storing.failures import (
+from headrace_connectors.counters import Counters
+from headrace_connectors.failures import (
     FailureClass,
     LoginFailed,
     Refused,
@@ -37,6 +33,10 @@ from headrace_connectors.storing.failures import (
     class_of,
     translated,
 )
+from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker, DeliverySettings, SourceSettings
+from headrace_connectors.runtime.source_loop import SourceLoop
+from headrace_connectors.runtime.status import State, Status
+from headrace_connectors.storing.delivery import Delivery
 from headrace_connectors.storing.steps import AtLeastOnce, InDoubt
 
 A, B = ("s", "a"), ("s", "b")

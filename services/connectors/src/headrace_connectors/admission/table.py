@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.breaker import Breaker, BreakerState
 from headrace_connectors.contract import Record
+from headrace_connectors.failures import FailureClass, class_of, translated
 from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker
-from headrace_connectors.storing.failures import FailureClass, class_of, translated
 
 Name = tuple[str, str]
 """Stream and topic."""

@@ -8,11 +8,11 @@ import random
 from collections.abc import Awaitable, Callable
 
 from headrace_connectors.contract import Unavailable
+from headrace_connectors.failures import is_lasting
 from headrace_connectors.pipeline_file.models import RetrySettings
 from headrace_connectors.runtime.backoff import Backoff
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import until_stop
-from headrace_connectors.storing.failures import is_lasting
 
 _log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.contract import ConnectorError, Lag, Transform
+from headrace_connectors.counters import Counters, SinkCounters
 from headrace_connectors.leases.member import Lease, LeaseLost
 from headrace_connectors.pipeline_file.models import ConnectorSettings
 from headrace_connectors.pipeline_file.pipeline import Plugged
-from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.status import Change, State, Status
 
 _log = logging.getLogger(__name__)

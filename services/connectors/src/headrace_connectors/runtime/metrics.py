@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from headrace_connectors.admission.table import REASONS
 from headrace_connectors.contract import Lag
+from headrace_connectors.counters import CREATE_SECONDS, Counters, SinkCounters
 from headrace_connectors.runtime.connector import Connector
-from headrace_connectors.runtime.counters import CREATE_SECONDS, Counters, SinkCounters
 from headrace_connectors.runtime.status import State
 
 PREFIXES: Final = ("headrace_connector", "iggy_connector")

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final, cast
 
 from headrace_connectors.contract import Batch, ConnectorError, Opaque, Pipelined, Unavailable
+from headrace_connectors.failures import holds_up
 from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.runtime.stopping import until_stop
-from headrace_connectors.storing.failures import holds_up
 from headrace_connectors.storing.steps import Storing
 
 # A transaction has a maximum number of stages, and each record has one at most.

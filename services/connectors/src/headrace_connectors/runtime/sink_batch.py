@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace_connectors.contract import Codec, InvalidRecord, Place, Received, Record, Sink, Transform
 from headrace_connectors.contract.codec import DECODED_BYTES_MAX
-from headrace_connectors.runtime.transforming import transformed
+from headrace_connectors.transforming import transformed
 from headrace_core import Message
 
 

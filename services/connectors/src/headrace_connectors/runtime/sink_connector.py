@@ -8,11 +8,11 @@ from typing import Any
 from headrace.aio.client import Client
 from headrace.sdk.errors import NotFound
 from headrace_connectors.contract import Lag, Sink
+from headrace_connectors.counters import SinkCounters
 from headrace_connectors.pipeline_file.models import TopicName
 from headrace_connectors.pipeline_file.pipeline import SinkSpec
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.connector import Connector
-from headrace_connectors.runtime.counters import SinkCounters
 from headrace_connectors.runtime.sink_batch import Decoding
 from headrace_connectors.runtime.sink_loop import SinkLoop, SinkParts
 from headrace_connectors.runtime.status import State

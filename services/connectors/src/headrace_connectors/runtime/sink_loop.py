@@ -15,13 +15,13 @@ from headrace.aio.consumer import Consumer
 from headrace.sdk.errors import HeadraceError, InvalidArgument, NotFound
 from headrace.sdk.starts import at_offset
 from headrace_connectors.contract import InvalidRecord, Place, Sink, Unavailable
+from headrace_connectors.counters import SinkCounters
+from headrace_connectors.failures import FailureClass, class_of, translated
 from headrace_connectors.pipeline_file.models import SinkSettings, TopicName
 from headrace_connectors.runtime.attempts import Attempts
-from headrace_connectors.runtime.counters import SinkCounters
 from headrace_connectors.runtime.sink_batch import Decoding, Item, decode, write
 from headrace_connectors.runtime.status import Status
 from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
-from headrace_connectors.storing.failures import FailureClass, class_of, translated
 
 _CLOSE_SECONDS: Final = 5.0
 _LOGGED: Final = frozenset({*range(1, 11), *(10**digits for digits in range(2, 10))})

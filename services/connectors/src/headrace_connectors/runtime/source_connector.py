@@ -16,9 +16,9 @@ from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.table import AdmissionTable
 from headrace_connectors.admission.topics import Topics
 from headrace_connectors.contract import ConnectorError, Lag, Opaque, Polling, Source
+from headrace_connectors.counters import Counters
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
-from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.pipelined_loop import PipelinedLoop
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
 from headrace_connectors.state.store import States

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from headrace_connectors.contract import Abandonable, Batch, Cdc, ConnectorError, Opaque, Source, Unavailable
+from headrace_connectors.failures import holds_up
 from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
-from headrace_connectors.storing.failures import holds_up
 from headrace_connectors.storing.steps import InDoubt, Storing
 
 _log = logging.getLogger(__name__)

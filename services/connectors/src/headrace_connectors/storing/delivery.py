@@ -18,11 +18,8 @@ from headrace_connectors.contract import (
     SourceMode,
     Transform,
 )
-from headrace_connectors.pipeline_file.models import SourceSettings
-from headrace_connectors.routing.columns import ColumnRouter
-from headrace_connectors.runtime.counters import Counters
-from headrace_connectors.runtime.transforming import transformed
-from headrace_connectors.storing.failures import (
+from headrace_connectors.counters import Counters
+from headrace_connectors.failures import (
     FailureClass,
     Refused,
     Undelivered,
@@ -30,6 +27,9 @@ from headrace_connectors.storing.failures import (
     is_of_destination,
     translated,
 )
+from headrace_connectors.pipeline_file.models import SourceSettings
+from headrace_connectors.routing.columns import ColumnRouter
+from headrace_connectors.transforming import transformed
 
 _PAYLOAD_BYTES_MAX: Final = 64_000_000
 _KEY_BYTES_MAX: Final = 255

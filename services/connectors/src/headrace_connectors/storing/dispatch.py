@@ -12,8 +12,8 @@ from headrace.sdk.direct import Outgoing
 from headrace.sdk.errors import HeadraceError, NotDelivered
 from headrace_connectors.admission.table import Name
 from headrace_connectors.contract import Record
+from headrace_connectors.failures import Undelivered
 from headrace_connectors.storing.delivery import Delivery, DirectProducer
-from headrace_connectors.storing.failures import Undelivered
 
 Result = Any
 """Places of messages, or a `HeadraceError`."""

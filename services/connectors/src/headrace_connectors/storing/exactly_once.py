@@ -27,8 +27,8 @@ from headrace.sdk.errors import (
 )
 from headrace.sdk.stages import Stage
 from headrace_connectors.contract import Batch, ConnectorError, Unavailable
+from headrace_connectors.failures import Undelivered, translated
 from headrace_connectors.storing.delivery import Delivery
-from headrace_connectors.storing.failures import Undelivered, translated
 from headrace_connectors.storing.progress import Pending, Progress, Stored
 from headrace_connectors.storing.steps import InDoubt, SaveState
 from headrace_proto.errors import Status

@@ -18,11 +18,11 @@ from typing import Any, Final
 import msgspec
 
 from headrace_connectors.contract import ConnectorError, Lag
+from headrace_connectors.counters import Counters, SinkCounters
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import SinkSpec, SourceSpec
 from headrace_connectors.runtime.backoff import Backoff
 from headrace_connectors.runtime.connector import Connector, Unsupported
-from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.isolation.child import LEASE_OVER, REPORT_SECONDS
 from headrace_connectors.runtime.isolation.environment import environment_of
 from headrace_connectors.runtime.isolation.messages import (

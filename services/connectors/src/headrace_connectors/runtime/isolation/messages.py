@@ -18,9 +18,9 @@ import msgspec
 
 from headrace_connectors.admission.table import Reason
 from headrace_connectors.contract import Lag
+from headrace_connectors.counters import Counters, SinkCounters
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import SinkSpec, SourceSpec
-from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.status import Failure, State, Status
 
 LENGTH: Final = struct.Struct("!I")

@@ -12,8 +12,8 @@ from headrace.sdk.direct import Outgoing, Runs
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.table import AdmissionTable, Name
 from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, Source, Transform, Unavailable
+from headrace_connectors.counters import Counters
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
-from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.trials.fields import Seen
 from headrace_connectors.state.store import LoadState
 from headrace_connectors.storing.delivery import Delivery
