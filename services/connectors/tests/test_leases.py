@@ -15,12 +15,12 @@ from headrace_connectors.leases.balance import changes
 from headrace_connectors.leases.ledger import (
     NO_FENCE,
     Claim,
+    LeaseExpired,
     Leaving,
     Ledger,
     Release,
     Renewal,
     Saved,
-    Silence,
     decode,
     encode,
 )
@@ -55,7 +55,7 @@ def test_a_state_counts_under_the_current_lease_alone():
         alive("y"),
         Claim("x", "a", NO_FENCE),
         Saved("x", "a", 2, "random", b"1"),
-        Silence("x", 0),
+        LeaseExpired("x", 0),
         Claim("y", "a", 2),
         Saved("x", "a", 2, "random", b"2"),
         Saved("y", "a", 2, "random", b"3"),
@@ -86,7 +86,7 @@ def test_a_state_that_comes_late_replaces_no_newer_one():
 
 def test_a_member_that_has_renewed_is_not_silent():
     """The entry names a renewal that is not the last one."""
-    found, effects = ledger(alive("x"), Claim("x", "a", NO_FENCE), alive("x"), Silence("x", 0))
+    found, effects = ledger(alive("x"), Claim("x", "a", NO_FENCE), alive("x"), LeaseExpired("x", 0))
     assert effects[-1] is False
     assert found.has("x", "a", 1)
 

@@ -27,7 +27,7 @@ from headrace_chassis.lifecycle import Lifecycle
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.revocations import RevocationsFile
 from headrace_gateway.config import WELL_KNOWN_PASSWORD
-from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
+from headrace_gateway.control.control_plane import ControlPlane, GatewayIdentity, Metadata
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.listeners.startup import taken
 from headrace_gateway.observability.recent_logs import RecentLogs
@@ -304,7 +304,9 @@ def _control_plane(
             revocations=revocations,
         ),
         passwords,
-        Itself(gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_directory=data_path, settings=to_toml(config)),
+        GatewayIdentity(
+            gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_directory=data_path, settings=to_toml(config)
+        ),
     )
 
 

@@ -41,7 +41,7 @@ class Renewal(msgspec.Struct, tag="renewal", frozen=True):
     """Connectors that it can run."""
 
 
-class Silence(msgspec.Struct, tag="silence", frozen=True):
+class LeaseExpired(msgspec.Struct, tag="silence", frozen=True):
     """A member has not renewed its leases in time, and loses them."""
 
     member: str
@@ -134,7 +134,7 @@ class Snapshot(msgspec.Struct, tag="snapshot", frozen=True):
     """Versions of connectors and mappings, each log as JSON."""
 
 
-Entry: TypeAlias = Renewal | Silence | Leaving | Claim | Release | Saved | Configured | Snapshot
+Entry: TypeAlias = Renewal | LeaseExpired | Leaving | Claim | Release | Saved | Configured | Snapshot
 
 
 class Ledger:
@@ -155,7 +155,7 @@ class Ledger:
             case Renewal():
                 self.members[entry.member] = Member(entry, offset)
                 return True
-            case Silence():
+            case LeaseExpired():
                 member = self.members.get(entry.member)
                 return member is not None and member.renewed_at == entry.renewed_at and self._removed(entry.member)
             case Leaving():

@@ -17,13 +17,13 @@ from headrace_connectors.leases.balance import Changes, changes
 from headrace_connectors.leases.ledger import (
     Claim,
     Configured,
+    LeaseExpired,
     Leaving,
     Member,
     Release,
     Renewal,
     Saved,
     SavedState,
-    Silence,
     encode_change,
 )
 from headrace_connectors.leases.topic import LedgerTopic
@@ -179,7 +179,7 @@ class GroupMember:
             Unavailable: It is not known whether it took effect.
         """
         for id_, member in list(self._topic.ledger.members.items()):
-            if self._is_silent(id_, member) and await self._topic.append(Silence(id_, member.renewed_at)):
+            if self._is_silent(id_, member) and await self._topic.append(LeaseExpired(id_, member.renewed_at)):
                 _log.warning("%s has not renewed its leases: they are given to others", member.renewal.name)
         self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in self._topic.ledger.members}
 

@@ -39,7 +39,7 @@ _OWN: Final = ("settings", "codec_settings", "transforms")
 
 
 @dataclass(frozen=True, slots=True)
-class Plugged:
+class ConfiguredPlugin:
     """A plugin with its settings, not created yet."""
 
     name: str
@@ -58,9 +58,9 @@ class SourceSpec:
 
     key: str
     settings: SourceSettings
-    source: Plugged
-    codec: Plugged
-    transforms: tuple[Plugged, ...]
+    source: ConfiguredPlugin
+    codec: ConfiguredPlugin
+    transforms: tuple[ConfiguredPlugin, ...]
 
     @property
     def is_routed(self) -> bool:
@@ -74,9 +74,9 @@ class SinkSpec:
 
     key: str
     settings: SinkSettings
-    sink: Plugged
-    codec: Plugged
-    transforms: tuple[Plugged, ...]
+    sink: ConfiguredPlugin
+    codec: ConfiguredPlugin
+    transforms: tuple[ConfiguredPlugin, ...]
 
 
 class Definitions:
@@ -368,8 +368,8 @@ class _Reader:
                         f"{path[-1]}_file",
                     )
 
-    def _transforms(self, table: Mapping[str, Any], path: Path) -> tuple[Plugged, ...] | None:
-        found: list[Plugged | None] = []
+    def _transforms(self, table: Mapping[str, Any], path: Path) -> tuple[ConfiguredPlugin, ...] | None:
+        found: list[ConfiguredPlugin | None] = []
         path = (*path, "transforms")
         for name, settings in (self._tables.table(table, path) or {}).items():
             if not isinstance(settings, dict):
@@ -392,7 +392,7 @@ class _Reader:
         settings_key: str,
         *,
         is_flat: bool = False,
-    ) -> Plugged | None:
+    ) -> ConfiguredPlugin | None:
         name = table.get(name_key)
         if not isinstance(name, str):
             # Reported as a setting of the connector, or here for those that have no such model.
@@ -413,7 +413,7 @@ class _Reader:
         if given is not None:
             elsewhere = {} if is_flat else self._misplaced(kind, table, given, path)
             settings = self._tables.model(loaded.settings_type, given, settings_path, elsewhere)
-        return None if settings is None else Plugged(name if not is_flat else path[-1], loaded, settings)
+        return None if settings is None else ConfiguredPlugin(name if not is_flat else path[-1], loaded, settings)
 
     def _misplaced(
         self, kind: str, table: Mapping[str, Any], given: Mapping[str, Any], path: Path

@@ -13,7 +13,7 @@ from headrace_connectors.contract import ConnectorError, Lag, Transform
 from headrace_connectors.counters import Counters, SinkCounters
 from headrace_connectors.leases.member import Lease, LeaseLost
 from headrace_connectors.pipeline_file.models import ConnectorSettings
-from headrace_connectors.pipeline_file.pipeline import Plugged
+from headrace_connectors.pipeline_file.pipeline import ConfiguredPlugin
 from headrace_connectors.runtime.status import Change, State, Status
 
 _log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class Connector(ABC):
             **self.status.document(),
         }
 
-    async def _open_transforms(self, transforms: Iterable[Plugged]) -> list[Transform]:
+    async def _open_transforms(self, transforms: Iterable[ConfiguredPlugin]) -> list[Transform]:
         """Create and open transforms, which are closed at the end of the run."""
         self.transforms = {one.name: one.create() for one in transforms}
         for transform in self.transforms.values():

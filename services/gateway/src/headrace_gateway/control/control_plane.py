@@ -56,7 +56,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Itself:
+class GatewayIdentity:
     """Identity and environment of this gateway."""
 
     gateway_id: int
@@ -78,7 +78,7 @@ class ControlPlane:
         topic_defaults: TopicDefaults,
         metadata: Metadata,
         passwords: Passwords,
-        itself: Itself,
+        identity: GatewayIdentity,
         *,
         login_keys: Sequence[bytes] = (),
     ) -> None:
@@ -89,7 +89,7 @@ class ControlPlane:
             topic_defaults: Defaults for topics whose creator leaves a property to the server.
             metadata: The metadata service.
             passwords: Hashes and verifies passwords.
-            itself: Identity of this gateway.
+            identity: Identity of this gateway.
             login_keys: Keys of login tokens. The first one signs where the settings have no secret, all are accepted;
                 empty: a random key is used.
         """
@@ -97,8 +97,8 @@ class ControlPlane:
         self._metadata = metadata
         self.audit = Trail(
             config.audit,
-            itself.data_directory,
-            gateway=itself.gateway_name,
+            identity.data_directory,
+            gateway=identity.gateway_name,
             accounts=metadata.accounts,
             clock=wall_clock_micros,
         )
@@ -126,8 +126,8 @@ class ControlPlane:
         self.memberships = Memberships(
             proposer=metadata.proposer,
             reader=metadata.members,
-            gateway_id=itself.gateway_id,
-            gateway_name=itself.gateway_name,
+            gateway_id=identity.gateway_id,
+            gateway_name=identity.gateway_name,
             limits=MembershipLimits(
                 revocation_micros=limits.rebalancing_timeout.micros,
                 gateway_micros=limits.gateway_timeout.micros,
@@ -135,7 +135,7 @@ class ControlPlane:
             ),
         )
         self._publications = Publications(metadata.proposer.propose)
-        host = Host(itself.data_directory)
+        host = Host(identity.data_directory)
         self.control = Control(
             proposer=metadata.proposer,
             accounts=metadata.accounts,
@@ -154,7 +154,7 @@ class ControlPlane:
             catch_up=metadata.catch_up,
             audit=self.audit,
             diagnostics=Diagnostics(
-                host=host, data_directory=itself.data_directory, log_directory=None, configuration=itself.settings
+                host=host, data_directory=identity.data_directory, log_directory=None, configuration=identity.settings
             ),
         )
 

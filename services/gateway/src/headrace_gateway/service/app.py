@@ -20,7 +20,7 @@ from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import create_root_user
 from headrace_gateway.catalog.follower import Catalog
 from headrace_gateway.catalog.refresh import CatchingUp
-from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
+from headrace_gateway.control.control_plane import ControlPlane, GatewayIdentity, Metadata
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.http.admission.supervision import Supervision
 from headrace_gateway.listeners.startup import Listeners, taken
@@ -264,7 +264,7 @@ def _control_plane(
         ),
         metadata,
         passwords,
-        Itself(
+        GatewayIdentity(
             gateway_id=gateway_id,
             gateway_name=config.gateway.known_as,
             data_directory=directory,

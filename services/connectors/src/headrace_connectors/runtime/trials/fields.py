@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 
 from headrace_connectors.contract import InvalidRecord, Record, Transform
 from headrace_connectors.pipeline_file.models import Routing
-from headrace_connectors.pipeline_file.pipeline import Plugged
+from headrace_connectors.pipeline_file.pipeline import ConfiguredPlugin
 from headrace_connectors.routing.paths import MISSING, READ, parse_path, value_at
 from headrace_connectors.transforms.payloads import decoded
 from headrace_settings import Section
@@ -77,7 +77,7 @@ class Seen(Transform):
         return cls("routing", columns_of(routing), decodes=False)
 
     @classmethod
-    def before(cls, plugged: Plugged) -> Seen:
+    def before(cls, plugged: ConfiguredPlugin) -> Seen:
         """Return one for the fields of a transform, or of a sink."""
         return cls(plugged.name, fields_of(plugged.settings), decodes=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace_connectors.contract import Source
-from headrace_connectors.pipeline_file.pipeline import Pipeline, Plugged, SourceSpec
+from headrace_connectors.pipeline_file.pipeline import ConfiguredPlugin, Pipeline, SourceSpec
 from headrace_connectors.routing.paths import parse_path
 from headrace_connectors.runtime.trials.fields import columns_of, fields_of
 
@@ -48,7 +48,7 @@ def _of_source(spec: SourceSpec, compared: Compared) -> None:
     _note(place, unknown, compared)
 
 
-def _of_plugged(plugged: Sequence[Plugged]) -> list[tuple[str, dict[str, str]]]:
+def _of_plugged(plugged: Sequence[ConfiguredPlugin]) -> list[tuple[str, dict[str, str]]]:
     """Return the paths of each, with the names of their settings."""
     return [(one.name, fields_of(one.settings)) for one in plugged]
 
