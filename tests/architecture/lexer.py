@@ -48,3 +48,9 @@ def tokens_of(path: Path) -> Iterator[Token]:
         for kind in ("comment", "text", "name"):
             if match[kind] is not None:
                 yield Token(line, kind, match[kind])
+
+
+def code_of(path: Path) -> str:
+    """Return a file with comments and literals left out; a newline in one of them is left out, too."""
+    pattern = _PATTERNS[path.suffix]
+    return pattern.sub(lambda match: match[0] if match["name"] else " ", path.read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ from typing import Final
 
 import grimp
 import pytest
+from tests.architecture.cycles import cycles
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = {".rs", ".py", ".ts", ".tsx"}
@@ -22,16 +23,6 @@ def test_directories_have_few_files() -> None:
     paths = [PurePath(name) for name in listed.splitlines()]
     counts = Counter(str(path.parent) for path in paths if path.suffix in SOURCES)
     assert not {directory: count for directory, count in counts.items() if count > FILES_MAX}
-
-
-def cycles(graph: grimp.ImportGraph) -> list[set[str]]:
-    """Return the sets of modules that import each other, directly or through others."""
-    upstream = {module: graph.find_upstream_modules(module) for module in graph.modules}
-    found = {
-        frozenset({module} | {other for other in needed if module in upstream[other]})
-        for module, needed in upstream.items()
-    }
-    return [set(modules) for modules in found if len(modules) > 1]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
