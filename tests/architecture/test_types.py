@@ -17,7 +17,6 @@ ELSEWHERE: Final[dict[str, set[str]]] = {
     "catalog": {"AccessToken", "Catalog", "Partition", "Permissions", "Stream", "Topic", "User"},
     "client": {"Client"},
     "link": {"Reader", "ToGateway", "ToNode"},
-    "log": {"Log"},
     "partition": {"Partition"},
     "replica": {"DialResult", "ReplicaThread"},
     "shard": {"Connection", "Shard", "ShardConfig", "Steps"},
@@ -39,7 +38,6 @@ CYCLES: Final[dict[str, list[int]]] = {
     "edge": [2],
     "engine": [2],
     "link": [2],
-    "log": [23],
     "partition": [2, 13],
     "python": [2, 2, 2, 11],
     "replica": [3, 3, 10],
@@ -59,7 +57,6 @@ TEST_PROGRAMS: Final = {"lossy-disk", "sim"}
 
 LARGE: Final[dict[str, set[str]]] = {
     "catalog": {"Topic"},
-    "log": {"Log", "Segment"},
     "partition": {"StoredOffsets"},
     "replica": {"ReplicaThread"},
     "runtime": {"ThreadParts"},

@@ -8,7 +8,7 @@ use headrace_model::{Namespace, Offset};
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::manifest::{Generation, Listed, Manifest, Owner, REPAIRED};
 pub use crate::manifest::{KnownMessage, MANIFEST_BYTES_MAX};
-use crate::recovery::identity::{Relation, relation};
+use crate::recovery::relation::{Relation, relation};
 use crate::recovery::scan::{Progress, Scan};
 
 /// Contents of a manifest.

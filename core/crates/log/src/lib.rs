@@ -4,16 +4,21 @@
 //! sparse index, which is derived from the log and never trusted over it. One manifest per directory identifies the log
 //! generation and the segments.
 //!
-//! | phase | module |
-//! |---|---|
-//! | opening: recovery from the files | `recovery`, `manifest` |
-//! | appending: one pass, then memory | `writing`: `append`, `stamp`, `tail` |
-//! | group commit | `writing`: `write` |
-//! | syncs, index entries, sealing | `writing`: `sync`; `entry` |
-//! | reading | `reading`: `read`, `locate`, `from_memory`, `from_storage`, `cursor`, `verified` |
-//! | indexes of sealed segments | `reading`: `load`; `index` |
-//! | splitting ranges for readers that share them | `reading`: `plan` |
-//! | removing segments, purging | `removal`: `remove`, `retention` |
+//! A [`Log`] is composed of its state and of four parts that work on it, each with fields of its own:
+//!
+//! | owner | of | module |
+//! |---|---|---|
+//! | `LogState` | what the log is: the values below, settings, operations under way | `state` |
+//! | `Ends` | how far messages are appended, written and synced | `state`: `ends` |
+//! | `Segments` | the segments, each with its files and its index | `state`: `segments`; `segment`, `index` |
+//! | `Tail` | the newest messages in memory | `writing`: `tail` |
+//! | `Record` | the manifest on disk, and what the next one says | `record`; `manifest`, `openings` |
+//! | `Removals` | the files to be removed | `removal`: `queue` |
+//! | `Health` | a failure, and lack of space, which passes | `state`: `health` |
+//! | `Writer` | appends, group commit, syncs, index entries | `writing`: `append`, `stamp`, `write`, `sync`, `due` |
+//! | `Reader` | reads, indexes that are loaded, plans of ranges | `reading`: `read`, `loading`, `planning` |
+//! | `Remover` | removal of segments, retention, purges | `removal`: `wipe`, `retention` |
+//! | `Recovery` | opening from the files | `recovery`: `identity`, `foreign`, `scanning`, `losses`, `recovered` |
 #![no_std]
 
 extern crate alloc;
@@ -44,9 +49,11 @@ pub use error::{AppendError, Failure, Notice, ReadError};
 pub use log::Log;
 pub use manifest::Generation;
 pub use operations::Operations;
+pub use operations::pending::ReadId;
+pub use reading::job::{Messages, ReadFrom, Started};
 pub use reading::plan::{PlanId, RangePlan, RangeToPlan, Split};
-pub use reading::read::{Messages, ReadFrom, ReadId, Started};
-pub use removal::remove::RemovalProgress;
+pub use removal::retention::RemovalProgress;
 pub use removal::retention::{Removed, Retention};
+pub use state::LogState;
 pub use walk::accepted_bytes;
 pub use writing::append::{Appended, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX};

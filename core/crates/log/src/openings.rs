@@ -6,8 +6,6 @@ use core::fmt::Write as _;
 
 use headrace_model::{Offset, Opening};
 
-use crate::log::Log;
-
 /// Maximum number of openings that are kept.
 pub(crate) const OPENINGS_MAX: usize = 32;
 
@@ -15,7 +13,7 @@ pub(crate) const OPENINGS_MAX: usize = 32;
 ///
 /// One that had found the end where this one has found it, or behind, is dropped: a reader from before it has lost as much
 /// by this one. Of too many the two oldest become one, which says of readers between them what was true of those before.
-fn with(earlier: &[Opening], opening: Opening) -> Vec<Opening> {
+pub(crate) fn with(earlier: &[Opening], opening: Opening) -> Vec<Opening> {
     let kept = earlier.partition_point(|before| before.end < opening.end);
     let mut openings = earlier[..kept].to_vec();
     openings.push(opening);
@@ -51,19 +49,6 @@ pub(crate) fn decode(list: &str) -> Option<Vec<Opening>> {
         })
     });
     openings.collect()
-}
-
-impl Log {
-    /// Note that the log was opened at its present end.
-    pub(crate) fn note_opening(&mut self) {
-        let manifest = self.record.on_disk();
-        let earlier = manifest.and_then(|manifest| manifest.openings.as_deref());
-        let opening = Opening {
-            epoch: self.epoch,
-            end: self.next_offset,
-        };
-        self.openings = with(earlier.unwrap_or_default(), opening).into();
-    }
 }
 
 #[cfg(test)]

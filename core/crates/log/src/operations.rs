@@ -9,6 +9,8 @@ use crate::storage::{
     StorageRequest,
 };
 
+pub(crate) mod pending;
+
 /// Microseconds before an operation is repeated for lack of memory or handles.
 const REPEAT_MICROS: u64 = 20_000;
 

@@ -5,14 +5,18 @@
 //! is closed, so that the next opening knows up to where no message can be a torn one (LOG-11).
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headrace_model::{Offset, Timestamp};
+use headrace_model::{Offset, Opening, Timestamp};
 
-use crate::log::{Log, Pending};
-use crate::manifest::{Listed, Manifest, Owner, SEGMENTS_LISTED_MAX, SyncedEnd};
+use crate::manifest::{Generation, Listed, Manifest, Owner, SEGMENTS_LISTED_MAX, SyncedEnd};
+use crate::openings;
+use crate::operations::Operations;
+use crate::operations::pending::Pending;
 use crate::segment::{FileState, Segment};
-use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
+use crate::state::segments::Segments;
+use crate::storage::{FileName, StorageOperation, StorageRequest};
 
 /// Microseconds between a sync and the record of it, if acknowledgements promised it or nothing of the segment is
 /// recorded.
@@ -24,7 +28,7 @@ const RECORD_BYTES: u64 = 64 << 20;
 
 /// State of the manifest on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ManifestFile {
+enum ManifestFile {
     /// The manifest does not state that the files of this generation count. It has to be replaced before the first of
     /// them is created.
     Outdated,
@@ -37,8 +41,18 @@ pub(crate) enum ManifestFile {
 }
 
 /// Manifest on disk, and what the next one has to say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Record {
+    /// State of the file.
+    file: ManifestFile,
+    /// The partition whose directory this is.
+    owner: Owner,
+    /// Generation whose files count.
+    pub(crate) generation: Generation,
+    /// Number of this opening.
+    epoch: u64,
+    /// Openings up to this one.
+    openings: Arc<[Opening]>,
     on_disk: Option<Box<Manifest>>,
     next: Option<Box<Manifest>>,
     /// Base offset of the first segment that was not removed on request. Earlier ones may be missing.
@@ -52,9 +66,98 @@ pub(crate) struct Record {
     copy_under_way: bool,
 }
 
+/// State of the manifest after a replacement has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replaced {
+    /// The new manifest is on disk.
+    Current,
+    /// The replacement failed. The manifest on disk stays good.
+    KeptEarlier,
+    /// The replacement failed, and work waits for it.
+    Missing,
+}
+
 impl Record {
+    pub(crate) fn new(generation: Generation, owner: Owner) -> Self {
+        Self {
+            file: ManifestFile::Outdated,
+            owner,
+            generation,
+            epoch: 1,
+            openings: Arc::default(),
+            on_disk: None,
+            next: None,
+            first: Offset(0),
+            synced: None,
+            due: None,
+            removes_unrecorded: false,
+            copy_due: false,
+            copy_under_way: false,
+        }
+    }
+
+    /// Forget the manifest on disk, and what was to be recorded: the contents are dropped. The opening stays the same.
+    pub(crate) fn reset(&mut self) {
+        *self = Self {
+            epoch: self.epoch,
+            ..Self::new(self.generation, self.owner)
+        };
+        self.name_partition();
+    }
+
+    /// Let derived files name their partition, once there are none of an earlier format.
+    pub(crate) fn name_partition(&mut self) {
+        self.generation.partition = Some(self.owner.namespace);
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    pub(crate) fn openings(&self) -> &Arc<[Opening]> {
+        &self.openings
+    }
+
+    /// Note the time of this opening. What was read in an opening that has left no trace is another one's also without
+    /// a record.
+    pub(crate) fn begin_epoch(&mut self, now: Timestamp) {
+        self.epoch = now.0.max(1);
+    }
+
+    /// Note that the log was opened at this end.
+    pub(crate) fn note_opening(&mut self, end: Offset) {
+        let manifest = self.on_disk();
+        let earlier = manifest.and_then(|manifest| manifest.openings.as_deref());
+        let opening = Opening {
+            epoch: self.epoch,
+            end,
+        };
+        self.openings = openings::with(earlier.unwrap_or_default(), opening).into();
+    }
+
+    /// The manifest states that the files of this generation count.
+    pub(crate) fn is_current(&self) -> bool {
+        self.file == ManifestFile::Current
+    }
+
+    /// The manifest has not been replaced by one of this generation, and is not being replaced.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.file == ManifestFile::Outdated
+    }
+
+    /// Have the manifest replaced before the next file is created.
+    pub(crate) fn outdate(&mut self) {
+        self.file = ManifestFile::Outdated;
+    }
+
     /// Take over the manifest that recovery found.
-    pub(crate) fn found(&mut self, manifest: Manifest) {
+    pub(crate) fn found(&mut self, manifest: Manifest, is_current: bool) {
+        if is_current {
+            self.file = ManifestFile::Current;
+        } else {
+            self.file = ManifestFile::Outdated;
+        }
+        self.epoch = self.epoch.max(manifest.epoch.saturating_add(1));
         self.first = manifest.first;
         self.on_disk = Some(Box::new(manifest));
     }
@@ -103,9 +206,9 @@ impl Record {
     }
 
     /// Return whether the manifest states that this opening writes.
-    fn has_epoch(&self, epoch: u64) -> bool {
+    fn has_epoch(&self) -> bool {
         let on_disk = self.on_disk.as_ref();
-        on_disk.is_some_and(|manifest| manifest.epoch == epoch && manifest.owner.is_some())
+        on_disk.is_some_and(|manifest| manifest.epoch == self.epoch && manifest.owner.is_some())
     }
 
     fn recorded(&self) -> Option<SyncedEnd> {
@@ -152,147 +255,144 @@ impl Record {
     pub(crate) fn set_synced(&mut self, end: SyncedEnd) {
         self.synced = Some(end);
     }
-}
 
-impl Log {
-    /// The partition whose directory this is.
-    pub(crate) fn owner(&self) -> Owner {
-        Owner {
-            catalog: self.config.catalog,
-            namespace: self.config.namespace,
+    /// The manifest that states that the contents are being dropped.
+    pub(crate) fn dropping(&self) -> Manifest {
+        Manifest {
+            generation: self.generation,
+            owner: Some(self.owner),
+            dropping: true,
+            epoch: self.epoch,
+            openings: Some(self.openings.to_vec()),
+            first: Offset(0),
+            synced: None,
+            segments: None,
         }
     }
 
     /// Return whether the manifest permits writes of this opening. If not, it is being replaced.
-    pub(crate) fn is_epoch_recorded(&mut self, out: &mut Vec<StorageRequest>) -> bool {
-        let is_recorded = self.record.has_epoch(self.epoch);
+    pub(crate) fn is_epoch_recorded(
+        &mut self,
+        segments: &Segments,
+        operations: &mut Operations<Pending>,
+        out: &mut Vec<StorageRequest>,
+    ) -> bool {
+        let is_recorded = self.has_epoch();
         if !is_recorded {
-            self.require_manifest(out);
+            self.require(segments, operations, out);
         }
         is_recorded
     }
 
     /// Replace the manifest unless it is being replaced. Work that needs it goes on then.
-    pub(crate) fn require_manifest(&mut self, out: &mut Vec<StorageRequest>) {
-        if !matches!(
-            self.manifest_file,
-            ManifestFile::Replacing | ManifestFile::Recording
-        ) {
-            self.replace_manifest(ManifestFile::Replacing, out);
+    pub(crate) fn require(
+        &mut self,
+        segments: &Segments,
+        operations: &mut Operations<Pending>,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        if !matches!(self.file, ManifestFile::Replacing | ManifestFile::Recording) {
+            self.replace(ManifestFile::Replacing, segments, operations, out);
         }
     }
 
     /// Replace the manifest by one that lists all segments, including those still to be removed.
-    fn replace_manifest(&mut self, state: ManifestFile, out: &mut Vec<StorageRequest>) {
-        self.manifest_file = state;
-        self.record.due = None;
-        let mut segments = self.listed_segments();
-        if let Some(on_disk) = self.record.on_disk() {
+    fn replace(
+        &mut self,
+        state: ManifestFile,
+        segments: &Segments,
+        operations: &mut Operations<Pending>,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        self.file = state;
+        self.due = None;
+        let mut segments = listed(segments);
+        if let Some(on_disk) = self.on_disk() {
             segments.extend(on_disk.segments.iter().flatten());
         }
         // The sort is stable: what is known now comes before what was recorded.
         segments.sort_by_key(|listed| listed.base);
         segments.dedup_by_key(|listed| listed.base);
         let manifest = Manifest {
-            generation: self.generation,
-            owner: Some(self.owner()),
             dropping: false,
-            epoch: self.epoch,
-            openings: Some(self.openings.to_vec()),
-            first: self.record.first,
-            synced: self.record.synced,
+            first: self.first,
+            synced: self.synced,
             segments: (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments),
+            ..self.dropping()
         };
         let operation = StorageOperation::Replace {
             file: FileName::Manifest,
             contents: manifest.encode(),
         };
-        self.record.next = Some(Box::new(manifest));
-        self.operations
-            .start_repeated(Pending::Manifest, operation, out);
+        self.next = Some(Box::new(manifest));
+        operations.start_repeated(Pending::Manifest, operation, out);
     }
 
-    fn listed_segments(&self) -> Vec<Listed> {
-        let sealed = self.segments.len().saturating_sub(1);
-        let listed = |(index, segment): (usize, &Segment)| Listed {
-            base: segment.base,
-            size: (index < sealed).then_some(segment.size),
-            first_checksum: segment.first_message.recorded(),
-            last: segment.last_message.filter(|_| index < sealed),
-        };
-        self.segments.iter().enumerate().map(listed).collect()
-    }
-
-    pub(crate) fn manifest_replaced(&mut self, result: Result<(), StorageError>, now: Timestamp) {
-        let state = self.manifest_file;
-        let next = self.record.next.take();
-        match result {
-            Ok(()) => {
-                self.manifest_file = ManifestFile::Current;
-                self.record.on_disk = next;
-                self.record.removes_unrecorded = false;
-                self.record.copy_due = true;
-                self.retry_now();
-            }
-            Err(_) if state == ManifestFile::Recording => {
-                // The manifest on disk stays good. The next sync records again; a closing log is closed without it.
-                self.manifest_file = ManifestFile::Current;
-                self.record.removes_unrecorded = true;
-                if self.closing {
-                    self.record.synced = self.record.recorded();
-                }
-            }
-            Err(error) => {
-                if self.fail_unless_out_of_space(now, "replacing", FileName::Manifest, error) {
-                    self.manifest_file = ManifestFile::Outdated;
-                }
-            }
+    /// Handle the end of a replacement.
+    pub(crate) fn replaced(&mut self, succeeded: bool, closing: bool) -> Replaced {
+        let next = self.next.take();
+        if succeeded {
+            self.file = ManifestFile::Current;
+            self.on_disk = next;
+            self.removes_unrecorded = false;
+            self.copy_due = true;
+            return Replaced::Current;
         }
+        if self.file == ManifestFile::Recording {
+            // The next sync records again; a closing log is closed without it.
+            self.file = ManifestFile::Current;
+            self.removes_unrecorded = true;
+            if closing {
+                self.synced = self.recorded();
+            }
+            return Replaced::KeptEarlier;
+        }
+        Replaced::Missing
     }
 
     /// Bring a manifest of an earlier format, or one that recovery found to be wrong, up to date.
-    pub(crate) fn update_manifest(&mut self, out: &mut Vec<StorageRequest>) {
-        let has_files = |log: &Self| {
-            let front = log.segments.front();
-            front.is_some_and(|oldest| oldest.log_file == FileState::Ready)
-        };
-        if self.manifest_file == ManifestFile::Outdated && has_files(self) {
-            self.require_manifest(out);
+    pub(crate) fn update(
+        &mut self,
+        segments: &Segments,
+        operations: &mut Operations<Pending>,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let has_files = segments
+            .front()
+            .is_some_and(|oldest| oldest.log_file == FileState::Ready);
+        if self.is_outdated() && has_files {
+            self.require(segments, operations, out);
         }
     }
 
-    /// Record what is on the device if that is due, and copy the manifest.
-    pub(crate) fn start_record(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        let is_due =
-            self.record.due.is_some_and(|due| due <= now) || self.closing && self.has_synced();
-        if is_due && self.manifest_file == ManifestFile::Current && self.record.on_disk.is_some() {
-            if self.record.recorded() == self.record.synced {
-                self.record.due = None;
+    /// Record what is on the device if that is due, or if it is the `last` record, and copy the manifest.
+    pub(crate) fn start(
+        &mut self,
+        (now, is_last): (Timestamp, bool),
+        segments: &Segments,
+        operations: &mut Operations<Pending>,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let is_due = self.due.is_some_and(|due| due <= now) || is_last;
+        if is_due && self.is_current() && self.on_disk.is_some() {
+            if self.recorded() == self.synced {
+                self.due = None;
             } else {
-                self.replace_manifest(ManifestFile::Recording, out);
+                self.replace(ManifestFile::Recording, segments, operations, out);
             }
         }
-        if self.record.copy_due
-            && !self.record.copy_under_way
-            && let Some(manifest) = self.record.on_disk()
+        if self.copy_due
+            && !self.copy_under_way
+            && let Some(manifest) = self.on_disk()
         {
             let operation = StorageOperation::Replace {
                 file: FileName::ManifestCopy,
                 contents: manifest.encode(),
             };
-            self.record.copy_due = false;
-            self.record.copy_under_way = true;
-            self.operations
-                .start_repeated(Pending::ManifestCopy, operation, out);
+            self.copy_due = false;
+            self.copy_under_way = true;
+            operations.start_repeated(Pending::ManifestCopy, operation, out);
         }
-    }
-
-    fn has_synced(&self) -> bool {
-        self.tail.queued_bytes() == 0
-            && self
-                .segments
-                .iter()
-                .all(|segment| segment.synced == segment.size)
     }
 
     /// Return whether the manifest says that the segment is removed. If not, it is being replaced, unless there is no
@@ -300,20 +400,36 @@ impl Log {
     pub(crate) fn is_removal_recorded(
         &mut self,
         base: Offset,
+        segments: &Segments,
+        operations: &mut Operations<Pending>,
         out: &mut Vec<StorageRequest>,
     ) -> bool {
-        let first = self.record.on_disk().map(|manifest| manifest.first);
-        let is_recorded = first.is_none_or(|first| base < first) || base >= self.record.first;
-        if is_recorded || self.record.removes_unrecorded {
+        let first = self.on_disk().map(|manifest| manifest.first);
+        let is_recorded = first.is_none_or(|first| base < first) || base >= self.first;
+        if is_recorded || self.removes_unrecorded {
             return true;
         }
-        match self.manifest_file {
+        match self.file {
             ManifestFile::Outdated => true,
             ManifestFile::Replacing | ManifestFile::Recording => false,
             ManifestFile::Current => {
-                self.replace_manifest(ManifestFile::Recording, out);
+                self.replace(ManifestFile::Recording, segments, operations, out);
                 false
             }
         }
     }
+}
+
+/// Entries of the segments in a manifest.
+fn listed(segments: &Segments) -> Vec<Listed> {
+    let entry = |(index, segment): (usize, &Segment)| {
+        let is_sealed = segments.is_sealed(index);
+        Listed {
+            base: segment.base,
+            size: is_sealed.then_some(segment.size),
+            first_checksum: segment.first_message.recorded(),
+            last: segment.last_message.filter(|_| is_sealed),
+        }
+    };
+    segments.iter().enumerate().map(entry).collect()
 }

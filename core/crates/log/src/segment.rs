@@ -6,6 +6,9 @@ use crate::index::Index;
 use crate::manifest::KnownMessage;
 use crate::reading::verified::Verified;
 
+/// Segment size from which space is allocated ahead: most partitions are small and numerous.
+pub(crate) const ALLOCATE_FROM_BYTES: u64 = 4 * 1024 * 1024;
+
 /// State of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileState {
@@ -44,6 +47,24 @@ impl FirstMessage {
     }
 }
 
+/// The file with a segment's index entries, which is derived from the log.
+#[derive(Debug)]
+pub(crate) struct IndexFile {
+    pub(crate) state: FileState,
+    /// Size in bytes of the whole entries in the file.
+    pub(crate) length: u64,
+    /// True if the file has the end of the messages, and it is still current.
+    pub(crate) has_end: bool,
+}
+
+impl IndexFile {
+    const MISSING: Self = Self {
+        state: FileState::Missing,
+        length: 0,
+        has_end: false,
+    };
+}
+
 /// One segment. The last segment of a log is open, the ones before are sealed.
 ///
 /// Invariant: `synced <= written <= size`, in bytes from the segment's start.
@@ -64,13 +85,9 @@ pub(crate) struct Segment {
     /// True if space may be reserved behind the end.
     pub(crate) has_reserve: bool,
     pub(crate) log_file: FileState,
-    pub(crate) index_file: FileState,
-    /// Size in bytes of the whole entries in the index file.
-    pub(crate) index_length: u64,
+    pub(crate) index_file: IndexFile,
     /// Number of operations under way that change one of the files as a whole.
     pub(crate) maintenance_in_flight: u8,
-    /// True if the index file has the end of the messages, and it is still current.
-    pub(crate) end_saved: bool,
     pub(crate) first_message: FirstMessage,
     /// Last message, if known.
     pub(crate) last_message: Option<KnownMessage>,
@@ -94,10 +111,8 @@ impl Segment {
             allocated: 0,
             has_reserve: false,
             log_file: FileState::Missing,
-            index_file: FileState::Missing,
-            index_length: 0,
+            index_file: IndexFile::MISSING,
             maintenance_in_flight: 0,
-            end_saved: false,
             first_message: FirstMessage::Unknown,
             last_message: None,
             first_timestamp: None,
@@ -116,8 +131,11 @@ impl Segment {
             synced: size,
             allocated: size,
             log_file: FileState::Ready,
-            index_file: FileState::Ready,
-            end_saved: true,
+            index_file: IndexFile {
+                state: FileState::Ready,
+                length: 0,
+                has_end: true,
+            },
             last_timestamp: None,
             index: Index::new(base, size),
             ..Self::new(base, 0)
@@ -136,6 +154,7 @@ impl Segment {
 
     /// Return whether a sealed segment needs no more storage operations.
     pub(crate) fn needs_no_storage(&self) -> bool {
-        self.synced == self.size && (self.end_saved || self.index_file == FileState::Broken)
+        self.synced == self.size
+            && (self.index_file.has_end || self.index_file.state == FileState::Broken)
     }
 }

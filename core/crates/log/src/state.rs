@@ -1,51 +1,285 @@
-//! Accessors to the state and the statistics of a log.
+//! State that all parts of a log work on: its messages, its files, and the operations under way.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
-
-use headrace_model::{LogEnd, Offset, Opening};
-
 use alloc::vec::Vec;
 
-use crate::config::LogConfig;
-use crate::error::Failure;
-use crate::error::Notice;
-use crate::index::Index;
-use crate::log::{Log, Phase};
-use crate::manifest::Generation;
-use crate::segment::Segment;
+use headrace_buffer::BufferPool;
+use headrace_model::{Offset, Opening, Timestamp, limits};
 
-impl Log {
+use crate::config::{IndexCaching, LogConfig};
+use crate::error::{Failure, Notice};
+use crate::manifest::{Generation, Owner};
+use crate::operations::Operations;
+use crate::operations::pending::Pending;
+use crate::record::{Record, Replaced};
+use crate::removal::queue::Removals;
+use crate::segment::Segment;
+use crate::state::accounts::MemoryAccounts;
+use crate::state::ends::Ends;
+use crate::state::health::Health;
+use crate::state::segments::Segments;
+use crate::storage::{FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest};
+use crate::writing::tail::Tail;
+
+pub(crate) mod accounts;
+pub(crate) mod ends;
+pub(crate) mod health;
+pub(crate) mod segments;
+
+/// Maximum number of sealed segments' indexes in memory, by default.
+const LOADED_MAX: usize = 2;
+
+/// State of a log at a moment. [`Log`](crate::Log) shows it read-only; its parts change it.
+#[derive(Debug)]
+pub struct LogState {
+    pub(crate) config: LogConfig,
+    pub(crate) pool: BufferPool,
+    /// Memory held out of the budget that all logs share.
+    pub(crate) accounts: MemoryAccounts,
+    /// Time of the last call that carried one.
+    pub(crate) now: Timestamp,
+    pub(crate) phase: Phase,
+    /// True once the log is to be closed: nothing new is begun.
+    pub(crate) closing: bool,
+    pub(crate) health: Health,
+    pub(crate) operations: Operations<Pending>,
+    pub(crate) segments: Segments,
+    /// The newest messages; they end at `ends.next`.
+    pub(crate) tail: Tail,
+    pub(crate) ends: Ends,
+    pub(crate) record: Record,
+    /// Files that are to be removed: no file of such a name is created before.
+    pub(crate) removals: Removals,
+    /// Findings of recovery.
+    pub(crate) findings: Findings,
+}
+
+/// Phase of the log between opening and closing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Recovering the state from the files.
+    Opening,
+    /// Serving.
+    Open,
+    /// Out of service; see `health`.
+    Failed,
+    /// Closed on request.
+    Closed,
+}
+
+/// Findings of recovery that outlast it.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// True if the directory is another partition's.
+    pub(crate) is_foreign: bool,
+    /// Size of the file of stored offsets, once it is known to belong to this generation.
+    pub(crate) offsets_bytes: Option<u64>,
+    /// Transaction files with their sizes, until they are taken.
+    pub(crate) transaction_files: Option<Vec<(FileName, u64)>>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl LogState {
+    pub(crate) fn new(config: LogConfig, pool: BufferPool) -> Self {
+        let generation = Generation {
+            incarnation: config.incarnation,
+            purge_epoch: config.purge_epoch,
+            partition: Some(config.namespace),
+        };
+        let owner = Owner {
+            catalog: config.catalog,
+            namespace: config.namespace,
+        };
+        Self {
+            accounts: MemoryAccounts::new(&pool),
+            pool,
+            now: Timestamp(0),
+            phase: Phase::Opening,
+            closing: false,
+            health: Health::default(),
+            operations: Operations::new(0),
+            segments: Segments::default(),
+            tail: Tail::new(config.tail_cache_bytes),
+            ends: Ends::default(),
+            record: Record::new(generation, owner),
+            removals: Removals::default(),
+            findings: Findings::default(),
+            config,
+        }
+    }
+
+    /// Drop all messages, for a purge.
+    pub(crate) fn reset(&mut self) {
+        self.segments.clear();
+        self.tail.clear();
+        self.ends = Ends::default();
+        self.record.reset();
+        self.record.note_opening(self.ends.next);
+        self.findings.offsets_bytes = Some(0);
+    }
+
+    /// Begin another segment. The one before, if any, is sealed.
+    pub(crate) fn begin_segment(&mut self) {
+        let next = Segment::new(self.ends.next, self.ends.last_timestamp);
+        self.segments.push_back(next);
+    }
+
+    pub(crate) fn segment_size_bytes(&self) -> u64 {
+        self.config
+            .segment_size_bytes
+            .clamp(1, limits::SEGMENT_SIZE_BYTES_MAX)
+    }
+
+    /// Request an operation on a file of this segment of which only the end matters, not the outcome.
+    pub(crate) fn start_maintenance(
+        &mut self,
+        base: Offset,
+        operation: StorageOperation,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        if let Some(segment) = self.segments.at_mut(base) {
+            segment.maintenance_in_flight += 1;
+            self.operations
+                .start(Pending::Maintenance(base), operation, out);
+        }
+    }
+
+    pub(crate) fn maintained(&mut self, base: Offset) {
+        if let Some(segment) = self.segments.at_mut(base) {
+            segment.maintenance_in_flight -= 1;
+        }
+    }
+
+    /// Make the log read-only after a failed write.
+    pub(crate) fn fail_writes(&mut self, what: &str, file: FileName, error: StorageError) {
+        let space = match error.kind {
+            StorageErrorKind::NoSpace => "; free some space and restart",
+            _ => "",
+        };
+        self.fail(true, format!("{what} {file} failed: {error}{space}"));
+    }
+
+    /// Make the log read-only, or wait if only space is missing. Returns true if the caller shall retry later.
+    pub(crate) fn fail_unless_out_of_space(
+        &mut self,
+        now: Timestamp,
+        what: &str,
+        file: FileName,
+        error: StorageError,
+    ) -> bool {
+        let waits = error.kind == StorageErrorKind::NoSpace;
+        if waits {
+            let reason = format!("{what} {file} failed: {error}; it goes on when there is some");
+            let is_of_offsets = file == FileName::Offsets;
+            self.health
+                .enter_shortage(self.config.namespace, reason, is_of_offsets, now);
+        } else {
+            self.fail_writes(what, file, error);
+        }
+        waits
+    }
+
+    /// Put the log out of service: neither appends nor reads are possible.
+    pub(crate) fn fail_open(&mut self, reason: String) {
+        self.phase = Phase::Failed;
+        self.fail(false, reason);
+    }
+
+    fn fail(&mut self, readable: bool, reason: String) {
+        self.health.fail(self.config.namespace, readable, reason);
+        self.operations.drop_waiting();
+    }
+
+    /// Handle the end of a replacement of the manifest.
+    pub(crate) fn manifest_replaced(&mut self, result: Result<(), StorageError>, now: Timestamp) {
+        match self.record.replaced(result.is_ok(), self.closing) {
+            Replaced::Current => self.health.retry_now(),
+            Replaced::KeptEarlier => {}
+            Replaced::Missing => {
+                let error = result.expect_err("only a failure leaves it missing");
+                if self.fail_unless_out_of_space(now, "replacing", FileName::Manifest, error) {
+                    self.record.outdate();
+                }
+            }
+        }
+    }
+
+    /// Record what is on the device if that is due.
+    pub(crate) fn start_record(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        let is_last = self.closing && self.is_synced();
+        let (segments, operations) = (&self.segments, &mut self.operations);
+        self.record.start((now, is_last), segments, operations, out);
+    }
+
+    /// Return whether every message was written and synced.
+    fn is_synced(&self) -> bool {
+        self.tail.queued_bytes() == 0
+            && self
+                .segments
+                .iter()
+                .all(|segment| segment.synced == segment.size)
+    }
+
+    /// Unload the least recently used indexes beyond the limit (LOG-5).
+    pub(crate) fn unload_beyond_limit(&mut self) {
+        self.accounts.indexes_changed();
+        let limit = match self.config.index_caching {
+            IndexCaching::All => return,
+            IndexCaching::OpenSegment => LOADED_MAX,
+            IndexCaching::None => 1,
+        };
+        self.segments.unload_beyond(limit);
+    }
+
+    /// Evict entries of the open segment that its index file holds.
+    pub(crate) fn evict_saved_entries(&mut self) {
+        let front = self.tail.front();
+        let front = front.map(|chunk| (chunk.segment, chunk.position));
+        if let Some(open) = self.segments.back_mut() {
+            let position = match front {
+                Some((base, position)) if base == open.base => position,
+                _ => open.written,
+            };
+            open.index.forget_saved_before(position);
+        }
+    }
+
+    /// Recount the memory held; `ahead_bytes` were read ahead.
+    pub(crate) fn count_memory(&mut self, ahead_bytes: u64) {
+        let tail_bytes = self.tail.memory_bytes();
+        self.accounts.count(tail_bytes, ahead_bytes, &self.segments);
+    }
+
     /// Return whether messages can be appended and read.
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        self.phase == Phase::Open
     }
 
     /// Return whether closing is complete: no operation is under way and none will follow.
     pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
-    }
-
-    /// Return whether no operation is under way and no deadline is set.
-    pub fn is_idle(&self) -> bool {
-        self.operations.is_empty()
-            && self.wipe.is_none()
-            && self.next_deadline().is_none()
-            && (self.failure.is_some() || self.tail.queued_bytes() == 0)
-    }
-
-    /// Number of files that were set aside: bytes cut from segments, and foreign logs.
-    pub fn set_aside_count(&self) -> usize {
-        self.set_aside_files.len()
+        self.phase == Phase::Closed
     }
 
     /// Return whether the directory is another partition's, so that the log is out of service.
     pub const fn is_foreign(&self) -> bool {
-        self.is_foreign
+        self.findings.is_foreign
+    }
+
+    /// Number of files that were set aside: bytes cut from segments, and foreign logs.
+    pub fn set_aside_count(&self) -> usize {
+        self.removals.set_aside.len()
     }
 
     /// Reason why the log is read-only or out of service.
     pub fn failure(&self) -> Option<&Arc<Failure>> {
-        self.failure.as_ref()
+        self.health.failure.as_ref()
+    }
+
+    /// Return whether the log is read-only only until space is found.
+    pub fn is_out_of_space(&self) -> bool {
+        self.health.is_out_of_space()
     }
 
     /// Settings of the log.
@@ -55,48 +289,44 @@ impl Log {
 
     /// Generation of the log. The one on disk may have a later purge epoch than the settings.
     pub fn generation(&self) -> Generation {
-        self.generation
+        self.record.generation
     }
 
     /// Openings, ascending, up to the present one. See [`headrace_model::cut_since`].
     pub fn openings(&self) -> &Arc<[Opening]> {
-        &self.openings
+        self.record.openings()
     }
 
     /// First offset retained.
     pub fn first_offset(&self) -> Offset {
         self.segments
             .front()
-            .map_or(self.next_offset, |segment| segment.base)
+            .map_or(self.ends.next, |segment| segment.base)
     }
 
     /// Offset of the next message.
     pub fn next_offset(&self) -> Offset {
-        self.next_offset
+        self.ends.next
     }
 
     /// End of the messages in the log file.
     pub fn written_end(&self) -> Offset {
-        self.written_end
+        self.ends.written
     }
 
     /// End of the messages on the device.
     pub fn synced_end(&self) -> Offset {
-        self.synced_end
+        self.ends.synced
     }
 
     /// End of the messages that are as durable as promised: those before it are acknowledged and can be read (LOG-15).
     pub fn visible_end(&self) -> Offset {
-        match self.config.durability.acknowledged_end() {
-            LogEnd::Appended => self.next_offset,
-            LogEnd::Written => self.written_end,
-            LogEnd::Synced => self.synced_end,
-        }
+        self.ends.visible(self.config.durability)
     }
 
     /// Number of bytes retained, including those still in memory.
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.segments.size_bytes()
     }
 
     /// Number of segments, including the open one; 1 for an empty log.
@@ -106,12 +336,7 @@ impl Log {
 
     /// Number of bytes written and not known to be on the device.
     pub fn unsynced_bytes(&self) -> u64 {
-        self.segments
-            .iter()
-            .rev()
-            .take_while(|segment| segment.synced < segment.size || segment.size == 0)
-            .map(Segment::unsynced)
-            .sum()
+        self.segments.unsynced_bytes()
     }
 
     /// Number of bytes appended and not handed to a write yet.
@@ -119,19 +344,16 @@ impl Log {
         self.tail.queued_bytes()
     }
 
-    /// Take the findings of recovery.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        core::mem::take(&mut self.notices)
-    }
-
     /// Memory of the indexes in bytes.
     pub fn index_bytes(&self) -> u64 {
         let indexes = self.segments.iter().map(|segment| &segment.index);
-        indexes.map(Index::memory_bytes).sum()
+        indexes.map(crate::index::Index::memory_bytes).sum()
     }
 
-    /// Memory in bytes that holds messages or speeds up reads.
-    pub fn memory_bytes(&self) -> u64 {
-        self.tail.memory_bytes() + self.reads.memory_bytes()
+    /// Timestamp of the newest message in the oldest segment, which retention by age compares. None if the log is
+    /// empty, or until the timestamp was read.
+    pub fn oldest_segment_timestamp(&self) -> Option<Timestamp> {
+        let oldest = self.segments.front().filter(|oldest| oldest.size > 0)?;
+        oldest.last_timestamp.map(Timestamp)
     }
 }

@@ -278,7 +278,7 @@ impl Partition {
     }
 
     /// Return whether the directory is another partition's.
-    pub const fn is_foreign(&self) -> bool {
+    pub fn is_foreign(&self) -> bool {
         self.log.is_foreign()
     }
 

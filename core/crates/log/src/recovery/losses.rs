@@ -2,49 +2,25 @@
 //!
 //! The offsets of lost messages are not used again: readers that had them would take others for them.
 
+use alloc::vec::Vec;
+
 use headrace_model::Offset;
 
 use crate::error::Notice;
-use crate::log::Log;
 use crate::manifest::SyncedEnd;
-use crate::record::ManifestFile;
+use crate::record::Record;
+use crate::recovery::Recovery;
 use crate::segment::Segment;
+use crate::state::LogState;
 use crate::storage::FileName;
 
-impl Log {
-    /// Offset after the last message that was on the device, by the manifest.
-    pub(crate) fn synced_before(&self) -> Offset {
-        let manifest = self.record.on_disk();
-        let first = manifest.map_or(Offset(0), |manifest| manifest.first);
-        let synced = manifest.and_then(|manifest| manifest.synced);
-        synced.map_or(first, |synced| synced.offset.max(first))
-    }
-
-    /// Boundary in the log of this segment up to which everything was on the device, by the manifest.
-    pub(crate) fn floor_of(&self, base: Offset) -> Option<SyncedEnd> {
-        let manifest = self.record.on_disk()?;
-        let synced = manifest.synced.filter(|synced| synced.segment >= base)?;
-        if synced.segment == base {
-            return Some(synced);
-        }
-        // A segment gets its first byte only after everything before it is on the device.
-        let position = self.record.listed(base)?.size?;
-        let listed = manifest.segments.as_ref()?;
-        let next = listed.iter().find(|listed| listed.base > base)?;
-        Some(SyncedEnd {
-            segment: base,
-            offset: next.base,
-            position,
-            timestamp: synced.timestamp,
-        })
-    }
-
+impl Recovery {
     /// Report the listed logs that are missing or became shorter, except the last one that has bytes: its scan finds
     /// what it lacks.
-    pub(crate) fn report_losses(&mut self) {
-        let logs = self.recovery().logs();
-        let scanned = self.recovery().scanned_segment.0;
-        let Some(manifest) = self.record.on_disk() else {
+    pub(crate) fn report_losses(&self, state: &mut LogState) {
+        let logs = self.logs();
+        let scanned = self.scanned_segment.0;
+        let Some(manifest) = state.record.on_disk() else {
             return;
         };
         let Some(listed) = &manifest.segments else {
@@ -52,7 +28,7 @@ impl Log {
         };
         let has_bytes_behind =
             |base: Offset| logs.iter().any(|(other, size)| *other > base && *size > 0);
-        let mut losses = alloc::vec::Vec::new();
+        let mut losses = Vec::new();
         for (index, segment) in listed.iter().enumerate() {
             let base = segment.base;
             let synced = manifest.synced.filter(|synced| synced.segment >= base);
@@ -83,56 +59,84 @@ impl Log {
             }
         }
         if !losses.is_empty() {
-            self.manifest_file = ManifestFile::Outdated;
+            state.record.outdate();
         }
-        self.notices.append(&mut losses);
-    }
-
-    /// Continue behind the messages that were on the device, if the last of them are gone.
-    pub(crate) fn skip_lost_end(&mut self) {
-        let end = self.synced_before();
-        if end <= self.next_offset {
-            return;
-        }
-        // The messages are missing at the end of the last segment.
-        while self.segments.back().is_some_and(|last| last.size == 0) {
-            self.segments.pop_back();
-        }
-        if let Some(last) = self.segments.pop_back() {
-            self.segments.push_back(Segment {
-                last_timestamp: last.last_timestamp,
-                first_message: last.first_message,
-                last_message: last.last_message,
-                ..Segment::sealed(last.base, end, last.size)
-            });
-            self.segments
-                .push_back(Segment::new(end, self.last_timestamp));
-        }
-        self.next_offset = end;
-        self.synced_end = end;
-    }
-
-    /// Forget the listed segments behind the end that have no log. They were to be begun, and nothing of them was on the
-    /// device: the segment before them goes on with their offsets.
-    pub(crate) fn forget_never_begun(&mut self, logs: &[(Offset, u64)]) {
-        let end = self.next_offset.max(self.synced_before());
-        let begun = |base: Offset| {
-            logs.iter().any(|(other, _)| *other == base)
-                || self.segments.iter().any(|segment| segment.base == base)
-        };
-        self.record.forget_from(end, begun);
+        state.findings.notices.append(&mut losses);
     }
 
     /// Remove the logs that the manifest states to be removed. A crash left them.
-    pub(crate) fn finish_removals(&mut self) {
-        let Some(first) = self.record.on_disk().map(|manifest| manifest.first) else {
+    pub(crate) fn finish_removals(&mut self, state: &mut LogState) {
+        let Some(first) = state.record.on_disk().map(|manifest| manifest.first) else {
             return;
         };
-        let files = &mut self.recovery().files;
+        let files = &mut self.files;
         let is_removed = |(file, _): &mut (FileName, u64)| matches!(file, FileName::Log(base) | FileName::Index(base) | FileName::Cut(base, _) if *base < first);
-        let removed: alloc::vec::Vec<_> = files.extract_if(.., is_removed).collect();
+        let removed: Vec<_> = files.extract_if(.., is_removed).collect();
         for (file, _) in removed {
-            self.removals.push(file);
+            state.removals.push(file);
         }
     }
+}
+
+/// Offset after the last message that was on the device, by the manifest.
+pub(crate) fn synced_before(record: &Record) -> Offset {
+    let manifest = record.on_disk();
+    let first = manifest.map_or(Offset(0), |manifest| manifest.first);
+    let synced = manifest.and_then(|manifest| manifest.synced);
+    synced.map_or(first, |synced| synced.offset.max(first))
+}
+
+/// Boundary in the log of this segment up to which everything was on the device, by the manifest.
+pub(crate) fn floor_of(base: Offset, record: &Record) -> Option<SyncedEnd> {
+    let manifest = record.on_disk()?;
+    let synced = manifest.synced.filter(|synced| synced.segment >= base)?;
+    if synced.segment == base {
+        return Some(synced);
+    }
+    // A segment gets its first byte only after everything before it is on the device.
+    let position = record.listed(base)?.size?;
+    let listed = manifest.segments.as_ref()?;
+    let next = listed.iter().find(|listed| listed.base > base)?;
+    Some(SyncedEnd {
+        segment: base,
+        offset: next.base,
+        position,
+        timestamp: synced.timestamp,
+    })
+}
+
+/// Continue behind the messages that were on the device, if the last of them are gone.
+pub(crate) fn skip_lost_end(state: &mut LogState) {
+    let end = synced_before(&state.record);
+    if end <= state.ends.next {
+        return;
+    }
+    // The messages are missing at the end of the last segment.
+    while state.segments.back().is_some_and(|last| last.size == 0) {
+        state.segments.pop_back();
+    }
+    if let Some(last) = state.segments.pop_back() {
+        state.segments.push_back(Segment {
+            last_timestamp: last.last_timestamp,
+            first_message: last.first_message,
+            last_message: last.last_message,
+            ..Segment::sealed(last.base, end, last.size)
+        });
+        state
+            .segments
+            .push_back(Segment::new(end, state.ends.last_timestamp));
+    }
+    state.ends.next = end;
+    state.ends.synced = end;
+}
+
+/// Forget the listed segments behind the end that have no log. They were to be begun, and nothing of them was on the
+/// device: the segment before them goes on with their offsets.
+pub(crate) fn forget_never_begun(logs: &[(Offset, u64)], state: &mut LogState) {
+    let end = state.ends.next.max(synced_before(&state.record));
+    let begun = |base: Offset| {
+        logs.iter().any(|(other, _)| *other == base)
+            || state.segments.iter().any(|segment| segment.base == base)
+    };
+    state.record.forget_from(end, begun);
 }

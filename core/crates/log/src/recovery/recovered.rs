@@ -7,71 +7,76 @@ use headrace_model::Offset;
 use crate::entry::{ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
 use crate::index::Index;
-use crate::log::{Log, Phase};
 use crate::manifest::SyncedEnd;
+use crate::recovery::Recovery;
+use crate::recovery::losses::{forget_never_begun, skip_lost_end};
 use crate::recovery::scan::Scan;
-use crate::segment::{FileState, FirstMessage, Segment};
+use crate::segment::{ALLOCATE_FROM_BYTES, FileState, FirstMessage, IndexFile, Segment};
+use crate::state::{LogState, Phase};
 use crate::storage::{FileName, StorageRequest};
-use crate::writing::write::ALLOCATE_FROM_BYTES;
 
-impl Log {
+impl Recovery {
     /// Build the state of an open log from the findings of recovery.
-    pub(crate) fn finish_recovery(&mut self, index_is_usable: bool, out: &mut Vec<StorageRequest>) {
-        let recovery = self.recovery();
-        let logs = recovery.logs();
-        let (base, _) = recovery.scanned_segment;
-        let scan = recovery.scan.take().expect("a scan has ended");
+    pub(crate) fn finish_recovery(
+        &mut self,
+        index_is_usable: bool,
+        state: &mut LogState,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let logs = self.logs();
+        let (base, _) = self.scanned_segment;
+        let scan = self.scan.take().expect("a scan has ended");
         let before = logs.iter().rfind(|(before, _)| *before < base).copied();
         if let Some(before) = before
             && scan.reached.position == 0
-            && recovery.truncated_to_empty.is_none()
+            && self.truncated_to_empty.is_none()
         {
-            recovery.truncated_to_empty = Some(base);
-            return self.scan_segment(before, out);
+            self.truncated_to_empty = Some(base);
+            return self.scan_segment(before, state, out);
         }
-        self.report_losses();
-        let recovery = self.recovery();
-        let offsets_bytes = recovery.offsets_bytes;
-        let first_message = recovery.first_message;
-        let emptied = recovery.truncated_to_empty;
-        let listed = self.record.listed(base).and_then(|listed| listed.last);
+        self.report_losses(state);
+        let offsets_bytes = self.offsets_bytes;
+        let first_message = self.first_message;
+        let emptied = self.truncated_to_empty;
+        let listed = state.record.listed(base).and_then(|listed| listed.last);
         let last_message = scan.last_message.or(listed);
-        self.offsets_bytes_found = offsets_bytes;
+        state.findings.offsets_bytes = offsets_bytes;
         for window in logs.windows(2) {
             let ((sealed, size), (next, _)) = (window[0], window[1]);
             if sealed < base {
-                let listed = self.record.listed(sealed);
+                let listed = state.record.listed(sealed);
                 let first = listed.and_then(|listed| listed.first_checksum);
-                self.segments.push_back(Segment {
+                state.segments.push_back(Segment {
                     last_message: listed.and_then(|listed| listed.last),
                     first_message: first.map_or(FirstMessage::Unknown, FirstMessage::Recorded),
                     ..Segment::sealed(sealed, next, size)
                 });
             }
         }
-        self.last_timestamp = scan.reached.timestamp;
+        state.ends.last_timestamp = scan.reached.timestamp;
         if let Some(open) = emptied {
-            let mut sealed = Segment::sealed(base, open, self.recovery().scanned_segment.1);
-            sealed.last_timestamp = Some(self.last_timestamp);
+            let mut sealed = Segment::sealed(base, open, self.scanned_segment.1);
+            sealed.last_timestamp = Some(state.ends.last_timestamp);
             sealed.first_message = first_message;
             sealed.last_message = last_message;
-            self.segments.push_back(sealed);
-            self.next_offset = open;
-            self.synced_end = open;
+            state.segments.push_back(sealed);
+            state.ends.next = open;
+            state.ends.synced = open;
         } else if let Some(damage) = scan.damage {
             let end = Offset(scan.reached.offset);
             let mut sealed = Segment::sealed(base, end, scan.reached.position);
-            sealed.last_timestamp = Some(self.last_timestamp);
+            sealed.last_timestamp = Some(state.ends.last_timestamp);
             sealed.first_message = first_message;
             sealed.last_message = last_message;
-            self.segments.push_back(sealed);
+            state.segments.push_back(sealed);
             if logs.iter().all(|(follower, _)| *follower != end) {
-                self.segments
-                    .push_back(Segment::new(end, self.last_timestamp));
+                state
+                    .segments
+                    .push_back(Segment::new(end, state.ends.last_timestamp));
             }
-            self.next_offset = end;
-            self.synced_end = end;
-            self.notices.push(Notice::Damaged {
+            state.ends.next = end;
+            state.ends.synced = end;
+            state.findings.notices.push(Notice::Damaged {
                 offset: Offset(damage.offset),
                 messages_count: damage.messages_count,
                 file: FileName::Log(base),
@@ -82,54 +87,51 @@ impl Log {
             active.first_message = first_message;
             active.last_message = last_message;
             if active.synced == active.size {
-                self.record.set_synced(SyncedEnd {
+                state.record.set_synced(SyncedEnd {
                     segment: base,
                     offset: active.end,
                     position: active.size,
-                    timestamp: self.last_timestamp,
+                    timestamp: state.ends.last_timestamp,
                 });
             }
-            self.next_offset = active.end;
+            state.ends.next = active.end;
             let is_synced = active.synced == active.size;
-            self.synced_end = if is_synced { active.end } else { active.base };
-            self.segments.push_back(active);
+            state.ends.synced = if is_synced { active.end } else { active.base };
+            state.segments.push_back(active);
         }
-        self.skip_lost_end();
-        self.note_opening();
-        let end = self.next_offset;
-        self.issued_end = end;
-        self.written_end = end;
-        self.flush_target = end;
+        skip_lost_end(state);
+        state.record.note_opening(state.ends.next);
+        let end = state.ends.next;
+        state.ends.written = end;
         for (follower, _) in logs.iter().filter(|(follower, _)| *follower > base) {
             if *follower == end {
                 // The file was created for messages that were never written, or not as a whole.
-                let mut open = Segment::new(*follower, self.last_timestamp);
+                let mut open = Segment::new(*follower, state.ends.last_timestamp);
                 open.log_file = FileState::Ready;
-                self.segments.push_back(open);
+                state.segments.push_back(open);
             } else {
-                self.removals.push(FileName::Log(*follower));
-                self.removals.push(FileName::Index(*follower));
+                state.removals.push(FileName::Log(*follower));
+                state.removals.push(FileName::Index(*follower));
             }
         }
-        self.forget_never_begun(&logs);
-        self.remove_orphans();
-        self.size_bytes = self.segments.iter().map(|segment| segment.size).sum();
-        self.phase = Phase::Open;
+        forget_never_begun(&logs, state);
+        self.remove_orphans(state);
+        state.segments.recount();
+        state.phase = Phase::Open;
     }
 
-    fn recovered_segment(&mut self, scan: Scan, index_is_usable: bool) -> Segment {
-        let recovery = self.recovery();
-        let (base, _) = recovery.scanned_segment;
+    fn recovered_segment(&self, scan: Scan, index_is_usable: bool) -> Segment {
+        let (base, _) = self.scanned_segment;
         let reached = scan.reached;
-        let trusted = recovery.trusted;
-        let is_synced = recovery.is_synced;
+        let trusted = self.index.trusted;
+        let is_synced = self.is_synced;
         let start = trusted.map_or(Entry::start(base), |(entry, _)| entry);
         let mut entries: Vec<Entry> = scan.entries.into_iter().map(|(entry, _)| entry).collect();
         if trusted.is_some() {
             entries.insert(0, start);
         }
         let saved = usize::from(trusted.is_some());
-        let index_file = match recovery.index_bytes {
+        let index_file = match self.index.bytes {
             Some(_) if index_is_usable => FileState::Ready,
             Some(_) => FileState::Broken,
             None => FileState::Missing,
@@ -147,9 +149,11 @@ impl Log {
             allocated: reached.position,
             has_reserve: reached.position >= ALLOCATE_FROM_BYTES,
             log_file: FileState::Ready,
-            index_file,
-            index_length: recovery.entries_saved * ENTRY_BYTES as u64,
-            end_saved: ends_there,
+            index_file: IndexFile {
+                state: index_file,
+                length: self.index.saved * ENTRY_BYTES as u64,
+                has_end: ends_there,
+            },
             last_timestamp: Some(reached.timestamp),
             index: Index::recovered(base, start.position, entries, saved),
             ..Segment::new(base, 0)
@@ -157,18 +161,18 @@ impl Log {
     }
 
     /// Remove index files whose log is gone, and note the files with cut bytes and foreign logs.
-    pub(crate) fn remove_orphans(&mut self) {
-        let files = core::mem::take(&mut self.recovery().files);
+    pub(crate) fn remove_orphans(&mut self, state: &mut LogState) {
+        let files = core::mem::take(&mut self.files);
         for (file, _) in &files {
             if matches!(file, FileName::Cut(..) | FileName::Foreign(..)) {
-                self.set_aside_files.push(*file);
+                state.removals.set_aside.push(*file);
             }
             if let FileName::Index(base) = file
                 && !files
                     .iter()
                     .any(|(other, _)| *other == FileName::Log(*base))
             {
-                self.removals.push(*file);
+                state.removals.push(*file);
             }
         }
     }

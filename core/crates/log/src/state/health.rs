@@ -1,22 +1,30 @@
-//! Handling of a full disk: the log is read-only until a retry finds space again (LOG-14).
+//! Failure of a log, and lack of space, which passes (LOG-14).
 //!
 //! Messages that could not be written stay in memory at their offsets, and are what is retried. Their producers
 //! received an error; the messages are stored once there is space all the same, as after a lost response.
 
-use alloc::format;
-use alloc::vec::Vec;
+use alloc::string::String;
+use alloc::sync::Arc;
 
-use headrace_model::Timestamp;
+use headrace_model::{Namespace, Timestamp};
 
-use crate::log::Log;
-use crate::storage::{FileName, StorageError, StorageRequest};
+use crate::error::Failure;
 
 /// Microseconds between two attempts.
 const RETRY_MICROS: u64 = 1_000_000;
 
+/// Reason why a log is read-only or out of service, if it is.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    /// The first reason: later failures are its consequences.
+    pub(crate) failure: Option<Arc<Failure>>,
+    /// Set if the failure is a lack of space.
+    shortage: Option<OutOfSpace>,
+}
+
 /// State of a shortage of space.
 #[derive(Debug)]
-pub(crate) struct OutOfSpace {
+struct OutOfSpace {
     retry_at: Timestamp,
     /// True if the file of stored offsets is among the files that lack space.
     offsets: bool,
@@ -24,30 +32,52 @@ pub(crate) struct OutOfSpace {
     may_retry_offsets: bool,
 }
 
-impl Log {
-    /// Record a lack of space. The log is read-only until there is space again.
-    pub(crate) fn enter_out_of_space(
+impl Health {
+    /// Put down a failure that does not pass.
+    pub(crate) fn fail(&mut self, namespace: Namespace, readable: bool, reason: String) {
+        // Replace the reason of a shortage: a shortage passes, this failure does not.
+        self.end_shortage();
+        self.note(namespace, readable, reason);
+    }
+
+    /// Put down a lack of space. The log is read-only until there is space again.
+    pub(crate) fn enter_shortage(
         &mut self,
+        namespace: Namespace,
+        reason: String,
+        is_of_offsets: bool,
         now: Timestamp,
-        what: &str,
-        file: FileName,
-        error: StorageError,
     ) {
         if self.failure.is_some() && self.shortage.is_none() {
             return;
         }
-        let reason = format!("{what} {file} failed: {error}; it goes on when there is some");
-        self.note_failure(true, reason);
+        self.note(namespace, true, reason);
         let had_offsets = self.shortage.take().is_some_and(|known| known.offsets);
         self.shortage = Some(OutOfSpace {
             retry_at: Timestamp(now.0 + RETRY_MICROS),
-            offsets: had_offsets || file == FileName::Offsets,
+            offsets: had_offsets || is_of_offsets,
             may_retry_offsets: false,
         });
     }
 
+    fn note(&mut self, namespace: Namespace, readable: bool, reason: String) {
+        // Keep the first reason.
+        if self.failure.is_none() {
+            self.failure = Some(Arc::new(Failure {
+                namespace,
+                readable,
+                reason,
+            }));
+        }
+    }
+
+    /// Forget every failure: the contents that had it are dropped.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// Return whether the log is read-only only until space is found.
-    pub fn is_out_of_space(&self) -> bool {
+    pub(crate) fn is_out_of_space(&self) -> bool {
         self.shortage.is_some()
     }
 
@@ -64,14 +94,14 @@ impl Log {
     }
 
     /// Return whether a write of changed offsets may be tried now; true once per retry.
-    pub fn take_offsets_retry(&mut self) -> bool {
+    pub(crate) fn take_offsets_retry(&mut self) -> bool {
         self.shortage
             .as_mut()
             .is_some_and(|shortage| core::mem::take(&mut shortage.may_retry_offsets))
     }
 
     /// Note that changed offsets were written.
-    pub fn offsets_written(&mut self) {
+    pub(crate) fn offsets_written(&mut self) {
         if let Some(shortage) = &mut self.shortage {
             shortage.offsets = false;
             self.retry_now();
@@ -91,11 +121,7 @@ impl Log {
         let Some(shortage) = &mut self.shortage else {
             return self.failure.is_none();
         };
-        let is_due = shortage.retry_at <= now;
-        if is_due {
-            shortage.retry_at = Timestamp(now.0 + RETRY_MICROS);
-        }
-        is_due
+        shortage.take_due(now)
     }
 
     /// End the shortage, if there is one. A failure that is no shortage stays.
@@ -105,25 +131,31 @@ impl Log {
         }
     }
 
-    /// Retry whatever lacked space, if it is time.
-    pub(crate) fn retry_after_shortage(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        let has_messages = self.tail.queued_bytes() > 0 || self.under_way.write;
+    /// Return whether what lacked space shall be retried now. `has_messages` is true if messages are to be written: the
+    /// shortage is over if nothing is left to retry.
+    pub(crate) fn take_retry(&mut self, now: Timestamp, has_messages: bool) -> bool {
         let Some(shortage) = &mut self.shortage else {
-            return;
+            return false;
         };
-        if shortage.retry_at > now {
-            return;
+        if !shortage.take_due(now) {
+            return false;
         }
-        shortage.retry_at = Timestamp(now.0 + RETRY_MICROS);
         shortage.may_retry_offsets = shortage.offsets;
-        if !has_messages && !shortage.offsets {
-            return self.end_shortage();
+        let is_over = !has_messages && !shortage.offsets;
+        if is_over {
+            self.end_shortage();
         }
-        if self.config.durability.delays_writes() {
-            self.flush_deadline = Some(now);
+        !is_over
+    }
+}
+
+impl OutOfSpace {
+    /// Return whether a retry is due, and set the time of the next one.
+    fn take_due(&mut self, now: Timestamp) -> bool {
+        let is_due = self.retry_at <= now;
+        if is_due {
+            self.retry_at = Timestamp(now.0 + RETRY_MICROS);
         }
-        // A new segment waits for the sync of the one before.
-        self.start_sync(now, out);
-        self.start_write(now, out);
+        is_due
     }
 }
