@@ -4,29 +4,29 @@
 //! errors they see.
 
 mod answers;
-mod control;
-mod explaining;
+pub(crate) mod control;
+pub(crate) mod explaining;
 mod groups;
-mod holders;
+pub(crate) mod holders;
 mod lookups;
-mod messages;
-mod notes;
+pub(crate) mod messages;
+pub(crate) mod notes;
 mod partitions;
 mod quotas;
-mod stages;
-mod statistics;
+pub(crate) mod stages;
+pub(crate) mod statistics;
 mod streams;
-mod system;
-mod tickets;
+pub(crate) mod system;
+pub(crate) mod tickets;
 mod topics;
 mod transactions;
-mod users;
-mod waits;
+pub(crate) mod users;
+pub(crate) mod waits;
 mod watches;
 
 use std::sync::Arc;
 
-use headrace_buffer::Slice;
+use headrace_buffer::{BufferPool, Slice};
 use headrace_catalog::{Action, Catalog, Rate, Stream, Topic};
 use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
@@ -40,23 +40,18 @@ pub use holders::issuer_may;
 pub(crate) use answers::{count_outcome, encode_partition_answer, nothing_polled, refusal_status};
 pub(crate) use holders::{TICKET_HOLDER, TicketHolder};
 pub use notes::Refusals;
-pub(crate) use notes::note_certificate_login;
+pub(crate) use notes::{note_certificate_login, note_newer_client};
 pub(crate) use waits::{Plan, Wait};
 
-use control::is_join;
 use lookups::{LookedUp, find_stream, stream_number};
 
+use crate::moment::Moment;
+use crate::{routing::links::Links, sessions::registry::ClientRegistry};
 use crate::{
-    Shard,
-    api::{Effect, Origin, PartitionCall},
-    routing::served::Opening,
-    sessions::{
-        catching_up::may_be_stale_catalog,
-        connection::{
-            Requester, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
-            status_response,
-        },
+    sessions::connection::{
+        Session, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response, status_response,
     },
+    sessions::served::Opening,
 };
 
 /// Command whose payload may be large and of which several may be in flight.
@@ -131,12 +126,12 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    fn payload(encode: impl FnOnce(&mut Vec<u8>)) -> Self {
+    pub(crate) fn payload(encode: impl FnOnce(&mut Vec<u8>)) -> Self {
         Self::Respond(payload_response(encode))
     }
 
     /// Success without payload.
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::Respond(status_response(Status::OK))
     }
 }
@@ -146,19 +141,27 @@ pub(crate) type Handled = Result<Outcome, Status>;
 
 /// State that handlers can access.
 pub(crate) struct Context<'a> {
-    pub(crate) shard: &'a Shard,
-    pub(crate) catalog: &'a Catalog,
-    pub(crate) client: ClientId,
-    pub(crate) user: UserId,
+    moment: Moment<'a>,
+    catalog: &'a Catalog,
+    /// Clients of all shards.
+    clients: &'a ClientRegistry,
+    client: ClientId,
+    user: UserId,
     /// Set if a ticket grants the permissions.
-    pub(crate) ticket: Option<TicketHolder>,
+    ticket: Option<TicketHolder>,
 }
 
 impl<'a> Context<'a> {
-    fn new(shard: &'a Shard, catalog: &'a Catalog, session: &Session, user: UserId) -> Self {
+    pub(crate) fn new(
+        moment: Moment<'a>,
+        clients: &'a ClientRegistry,
+        session: &Session,
+        user: UserId,
+    ) -> Self {
         Self {
-            shard,
-            catalog,
+            catalog: moment.catalog,
+            moment,
+            clients,
             client: session.client,
             user,
             ticket: session.ticket,
@@ -277,7 +280,7 @@ pub(crate) fn control_request(session: &Session, operation: Operation) -> proto_
     }
 }
 
-fn trace_of(context: TraceContext) -> proto_control::TraceContext {
+pub(crate) fn trace_of(context: TraceContext) -> proto_control::TraceContext {
     proto_control::TraceContext {
         trace_id: context.trace_id.to_be_bytes().to_vec(),
         span_id: context.span_id.to_be_bytes().to_vec(),
@@ -293,210 +296,44 @@ fn check_new_name(name: &str, present: &str) -> Result<(), Status> {
     Ok(())
 }
 
-impl Shard {
-    /// Return the status if a request can be refused by its header alone; its payload is then skipped.
-    pub(crate) fn refusal(
-        &mut self,
-        session: &Session,
-        code: u32,
-        payload_bytes: usize,
-    ) -> Option<Status> {
-        let Ok(command) = CommandCode::try_from(code) else {
+/// Return the status if a request can be refused by its header alone; its payload is then skipped.
+pub(crate) fn refusal(
+    moment: Moment<'_>,
+    session: &Session,
+    code: u32,
+    payload_bytes: usize,
+) -> Option<Status> {
+    let Ok(command) = CommandCode::try_from(code) else {
+        return Some(Status::INVALID_COMMAND);
+    };
+    // A response to any other command could not be distinguished from a notification.
+    let attributes = command.attributes();
+    if session.is_watching && !attributes.has(Attributes::WHILE_WATCHING) {
+        return Some(Status::INVALID_COMMAND);
+    }
+    if !attributes.has(Attributes::CARRIES_MESSAGES) {
+        if payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize {
             return Some(Status::INVALID_COMMAND);
-        };
-        // A response to any other command could not be distinguished from a notification.
-        let attributes = command.attributes();
-        if session.is_watching && !attributes.has(Attributes::WHILE_WATCHING) {
-            return Some(Status::INVALID_COMMAND);
         }
-        if !attributes.has(Attributes::CARRIES_MESSAGES) {
-            if payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize {
-                return Some(Status::INVALID_COMMAND);
-            }
-            let is_large = payload_bytes > UNAUTHENTICATED_PAYLOAD_BYTES_MAX;
-            return (is_large && self.current_user(session).is_none())
-                .then_some(Status::UNAUTHENTICATED);
-        }
-        if self.current_user(session).is_none() {
-            // Authenticate before allocating a receive buffer.
-            return Some(Status::UNAUTHENTICATED);
-        }
-        (payload_bytes > self.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
+        let is_large = payload_bytes > UNAUTHENTICATED_PAYLOAD_BYTES_MAX;
+        return (is_large && session.current_user(moment).is_none())
+            .then_some(Status::UNAUTHENTICATED);
     }
-
-    /// Return the user of a session that is still valid; with a ticket, a reserved number that no user has.
-    pub(crate) fn current_user(&mut self, session: &Session) -> Option<UserId> {
-        let now = self.wall();
-        let catalog = self.catalog.load();
-        match (&session.login, &session.ticket) {
-            (Some(login), _) => login.holds(catalog, now).then(|| login.user()),
-            (None, Some(holder)) => holder.holds(catalog).then_some(TICKET_HOLDER),
-            (None, None) => None,
-        }
+    if session.current_user(moment).is_none() {
+        // Authenticate before allocating a receive buffer.
+        return Some(Status::UNAUTHENTICATED);
     }
-
-    /// Handle one request whose payload is `payload`. Returns false if it stays in the inbox to be tried again.
-    pub(crate) fn dispatch(
-        &mut self,
-        requester: &mut Requester<'_>,
-        code: u32,
-        payload: &mut [u8],
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        if code == SEND_MESSAGES {
-            return self.send_in_place(requester, payload, effects);
-        }
-        if self.gather(requester, code, payload, effects) {
-            return true;
-        }
-        let key = requester.key;
-        let session = &mut *requester.session;
-        let was_authenticated = session.is_authenticated();
-        let outcome =
-            Command::decode(code, payload).and_then(|command| self.handle(session, &command));
-        if was_authenticated && !session.is_authenticated() {
-            self.add_login_deadline(key, session);
-        }
-        let misses_something = match &outcome {
-            Err(status) => may_be_stale_catalog(*status),
-            Ok(outcome) => matches!(outcome, Outcome::Missing),
-        };
-        if misses_something && self.catches_up(key, session, effects) {
-            return false;
-        }
-        match outcome {
-            Err(status) => {
-                self.note_refusal(session, code, status, effects);
-                self.refuse(requester, code, payload, status);
-            }
-            Ok(Outcome::Respond(response)) => {
-                notes::note_disconnection(session, code, payload, effects);
-                requester.pipeline.respond(response);
-            }
-            Ok(Outcome::Missing) => requester.pipeline.respond(status_response(Status::OK)),
-            Ok(Outcome::Control(operation)) => {
-                let origin = requester.begin_alone();
-                let session = &mut *requester.session;
-                if is_join(&operation) {
-                    session.may_be_member = true;
-                    session.standing = Standing::Registered;
-                }
-                session.changes_password = control::is_own_password(session, &operation);
-                let mut request = control_request(session, operation);
-                request.trace = requester.pipeline.context_last().map(trace_of);
-                effects.push(Effect::Control { origin, request });
-            }
-            Ok(Outcome::Partition {
-                namespace,
-                mut request,
-                member,
-                rate,
-            }) => {
-                let topic = (namespace.stream(), namespace.topic());
-                if !self.pay(requester, code, topic, rate, payload.len(), effects) {
-                    return false;
-                }
-                notes::note_partition_change(requester.session, code, namespace, effects);
-                let origin = Origin {
-                    member,
-                    ..requester.begin_alone()
-                };
-                if let Request::Poll(poll) = &mut request {
-                    poll.bytes_max = requester.pipeline.answer_bytes_max();
-                    requester.pipeline.remember_poll(PartitionCall {
-                        origin,
-                        namespace,
-                        request: *poll,
-                    });
-                }
-                let call = PartitionCall {
-                    origin,
-                    namespace,
-                    request,
-                };
-                let owner = self.owner(namespace);
-                self.count_affinity(requester.session, owner);
-                self.route(requester.pipeline, owner, call, effects);
-            }
-            Ok(Outcome::Trace(context)) => {
-                let pipeline = &mut *requester.pipeline;
-                pipeline.respond(status_response(Status::OK));
-                pipeline.trace(context.filter(|_| self.meter.tracer.is_on()));
-            }
-            Ok(Outcome::Nothing) => requester.pipeline.respond_nothing(),
-            Ok(Outcome::Explain) => {
-                requester.pipeline.explain();
-                requester.pipeline.respond(status_response(Status::OK));
-            }
-            Ok(Outcome::ReportOffsets) => {
-                requester.pipeline.report_offsets();
-                requester.pipeline.respond(status_response(Status::OK));
-            }
-            Ok(Outcome::Link(opening)) => self.sessions.request_link(opening),
-            Ok(Outcome::Wait(wait)) => return self.wait(requester, code, wait, payload, effects),
-            Ok(Outcome::Watch { action, places }) => {
-                self.watch(requester, action, &places, effects);
-            }
-        }
-        true
-    }
-
-    fn handle(&mut self, session: &mut Session, command: &Command<'_>) -> Handled {
-        self.sessions.register_again(self.now, session);
-        match command {
-            Command::Ping => {
-                session.last_heartbeat = self.now;
-                return Ok(Outcome::empty());
-            }
-            Command::Capabilities => return Ok(self.capabilities()),
-            Command::ExplainRefusals => return Ok(Outcome::Explain),
-            Command::ReportOffsets => return Ok(Outcome::ReportOffsets),
-            Command::LoginUser(request) => return users::login(request),
-            Command::LoginWithPersonalAccessToken(request) => {
-                return Ok(users::login_with_token(request));
-            }
-            Command::OpenLink(request) => {
-                return Ok(Outcome::Link(self.check_link_request(session, request)));
-            }
-            Command::LoginWithTicket(request) => return self.login_with_ticket(session, request),
-            // Members ask again and again, so they need no other heartbeat.
-            Command::GetMembership(_) => {
-                session.last_heartbeat = self.now;
-                session.repeats_membership = true;
-            }
-            _ => {}
-        }
-        let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
-        if session.ticket.is_some() && !holders::is_allowed_with_ticket(command) {
-            return Err(Status::UNAUTHORIZED);
-        }
-        if matches!(command, Command::LogoutUser) {
-            session.login = None;
-            session.ticket = None;
-            session.route = None;
-            self.sessions.clients().set_user(session.client, None);
-            return Ok(Outcome::empty());
-        }
-        let catalog = Arc::clone(self.catalog.load());
-        let context = Context::new(self, &catalog, session, user);
-        if let Command::IssueTicket(request) = command {
-            let permitted = context.permitted(request)?;
-            let login = session.login.as_ref();
-            return self.issue_ticket(login, &permitted, request.lifetime_seconds);
-        }
-        context.handle(command).map_err(|status| {
-            let was_member = session.standing == Standing::Stale;
-            if was_member && status == Status::CONSUMER_GROUP_MEMBER_NOT_FOUND {
-                Status::STALE_CLIENT
-            } else {
-                status
-            }
-        })
-    }
+    (payload_bytes > moment.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
 }
 
 impl Context<'_> {
-    fn handle(&self, command: &Command<'_>) -> Handled {
+    /// Handle a command of a user. Staged messages get buffers of the pool, and the links show which nodes are reached.
+    pub(crate) fn handle(
+        &self,
+        command: &Command<'_>,
+        pool: &BufferPool,
+        links: &Links,
+    ) -> Handled {
         match command {
             Command::GetStats => self.get_stats(),
             Command::GetSnapshot(request) => self.get_snapshot(request),
@@ -524,7 +361,7 @@ impl Context<'_> {
             Command::WaitMessages(request) | Command::ReadMessages(request) => {
                 self.wait_messages(request)
             }
-            Command::DescribePartitions(request) => self.describe_partitions(request),
+            Command::DescribePartitions(request) => self.describe_partitions(request, links),
             Command::WatchPartitions(request) => self.watch_partitions(request),
             Command::SetTraceContext(request) => Ok(Outcome::Trace(TraceContext::sampled(
                 request.trace_id,
@@ -532,7 +369,7 @@ impl Context<'_> {
                 request.flags,
             ))),
             Command::PlanRange(request) => self.plan_range(request),
-            Command::StageMessages(request) => self.stage_messages(request),
+            Command::StageMessages(request) => self.stage_messages(request, pool),
             Command::CommitTransaction(request) => self.commit_transaction(request),
             Command::AbortTransaction(request) => self.abort_transaction(request),
             Command::GetTransaction(request) => self.get_transaction(request),

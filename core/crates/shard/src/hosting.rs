@@ -16,6 +16,7 @@ mod retention;
 mod steps;
 mod tickets;
 mod traces;
+mod troubles;
 mod waiters;
 mod watchers;
 
@@ -36,6 +37,7 @@ pub(crate) use self::{
     watchers::{NotificationTarget, Watcher},
 };
 
+pub use self::troubles::Troubles;
 use self::{
     agenda::Agenda,
     lives::{HostedPartition, HostingState},
@@ -51,7 +53,6 @@ use crate::{
     hosting::{damage::DamageReports, members::Members},
     meter::Meter,
     owner::Owner,
-    progress::Troubles,
 };
 
 /// Maximum number of requests that wait for a partition that is being removed and created anew.

@@ -7,7 +7,8 @@
 //!
 //! The state lies in three parts (decision 62): `sessions` turns bytes into requests and answers into bytes, `routing`
 //! carries a [`PartitionCall`] to its partition and the [`PartitionAnswer`] back, and `hosting` has the partitions.
-//! `dispatch` decides, command by command, who answers a request.
+//! `dispatch` decides, command by command, who answers a request. `shard` has the order of a turn, and passes values
+//! from one part to the next (decision 117).
 
 mod api;
 mod config;
@@ -15,6 +16,7 @@ mod dispatch;
 mod hosting;
 mod memory;
 mod meter;
+mod moment;
 mod owner;
 mod progress;
 mod routing;
@@ -31,13 +33,14 @@ pub use dispatch::{Refusals, issuer_may};
 pub use headrace_link::{
     EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, TraceContext, WatchedState, WhenReady,
 };
-pub use hosting::panic_message;
+pub use hosting::{Troubles, panic_message};
 pub use memory::Memory;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
-pub use progress::{Progress, Troubles};
+pub use moment::ClockState;
+pub use progress::Progress;
 pub use routing::links::{LinksConfig, NodeContacts};
 pub use sessions::arrival::{Arrival, Framing};
 pub use sessions::proxy;
 pub use sessions::registry::{Client, ClientRegistry};
-pub use shard::{ClockState, Shard};
+pub use shard::Shard;
 pub use tracer::{Key, PartitionTrace, RequestTrace, TraceRecord, Tracer};

@@ -19,7 +19,6 @@ use headrace_catalog::{Catalog, Partition, Stream, Topic, User};
 use headrace_model::{ShardId, Timestamp};
 
 use crate::{
-    Shard,
     api::{ConnectionKey, Effect, Mail},
     routing::links::Peer,
 };
@@ -71,6 +70,16 @@ pub(crate) struct Waiter {
 pub(crate) struct Place {
     pub(crate) shard: ShardId,
     pub(crate) receiver: Receiver,
+}
+
+impl Place {
+    /// Location of a connection.
+    pub(crate) fn of(shard: ShardId, key: ConnectionKey) -> Self {
+        Self {
+            shard,
+            receiver: Receiver::Connection(key),
+        }
+    }
 }
 
 /// Connection or link that receives.
@@ -280,101 +289,97 @@ fn catalog_bytes(catalog: &Catalog) -> usize {
         + catalog.users().len() * size_of::<User>()
 }
 
-impl Shard {
-    /// Relieve memory shortage: have caches release memory, and serve waiting receivers.
+impl MemoryUse {
+    /// Return whether caches are to release memory.
     #[inline]
-    pub(crate) fn see_to_memory(&mut self, effects: &mut Vec<Effect>) {
-        let pool = self.memory.pool();
-        if pool.is_eviction_requested() || pool.caches_excess_bytes() > 0 {
-            self.reclaim(effects);
-        }
-        if !self.memory.excess.is_empty() {
-            self.serve_excess(effects);
-        }
-        if self.memory.shared.is_waiting() {
-            self.serve_memory_queue(effects);
-        }
+    pub(crate) fn is_short(&self) -> bool {
+        let pool = self.pool();
+        pool.is_eviction_requested() || pool.caches_excess_bytes() > 0
     }
 
-    /// Have the caches of all shards release what is missing and a reserve, so that reclaiming is not needed for each
-    /// request.
-    fn reclaim(&mut self, effects: &mut Vec<Effect>) {
-        if self.now < self.memory.work.reclaim_at {
-            return;
+    /// Return whether a request of this shard waits until its user holds less.
+    #[inline]
+    pub(crate) fn has_excess(&self) -> bool {
+        !self.excess.is_empty()
+    }
+
+    /// Take the bytes that the caches of all shards are to release, and those that they hold: what is missing and a
+    /// reserve, so that reclaiming is not needed for each request. `None` if it is too early for another reclaim.
+    pub(crate) fn take_reclaim(&mut self, now: Timestamp) -> Option<(u64, u64)> {
+        if now < self.work.reclaim_at {
+            return None;
         }
-        self.memory.work.reclaim_at = Timestamp(self.now.0 + RECLAIM_PAUSE_MICROS);
-        let pool = self.memory.pool();
+        self.work.reclaim_at = Timestamp(now.0 + RECLAIM_PAUSE_MICROS);
+        let pool = self.pool();
         let missing = pool.take_eviction_request().max(pool.caches_excess_bytes());
         let bytes = missing + pool.capacity_bytes() / RECLAIM_DIVISOR;
         let held_bytes = pool.caches_bytes();
-        if held_bytes == 0 {
-            return;
+        (held_bytes > 0).then_some((bytes, held_bytes))
+    }
+
+    /// Return the first receiver in the queue, if it is on this shard and there is memory for it. Another shard is
+    /// notified.
+    pub(crate) fn next_served(
+        &mut self,
+        shard: ShardId,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Waiter> {
+        let first = self.shared.first()?;
+        let pool = self.pool();
+        if !pool.has_room_to_receive(first.bytes) {
+            pool.request_eviction(first.bytes);
+            return None;
         }
-        for to in (0..self.config.shards.get()).map(ShardId) {
-            if to != self.config.shard {
-                let mail = Mail::Reclaim { bytes, held_bytes };
+        if first.place.shard != shard {
+            if self.work.called != first.number {
+                self.work.called = first.number;
+                let to = first.place.shard;
+                let mail = Mail::MemoryAvailable;
                 effects.push(Effect::Mail { to, mail });
             }
+            return None;
         }
-        self.partitions.reclaim(bytes, held_bytes);
+        Some(first)
     }
 
-    /// Serve waiting receivers in order, as long as memory is available.
-    fn serve_memory_queue(&mut self, effects: &mut Vec<Effect>) {
-        while let Some(first) = self.memory.shared.first() {
-            let pool = self.memory.pool();
-            if !pool.has_room_to_receive(first.bytes) {
-                pool.request_eviction(first.bytes);
-                return;
-            }
-            if first.place.shard != self.config.shard {
-                if self.memory.work.called != first.number {
-                    self.memory.work.called = first.number;
-                    let to = first.place.shard;
-                    let mail = Mail::MemoryAvailable;
-                    effects.push(Effect::Mail { to, mail });
-                }
-                return;
-            }
-            match first.place.receiver {
-                Receiver::Connection(key) => self.advance(key, effects),
-                Receiver::Link(peer) => self.read_link(peer, effects),
-            }
-            let is_first = |now: Waiter| now.number == first.number;
-            if self.memory.shared.first().is_some_and(is_first)
-                && self.memory.pool().has_room_to_receive(first.bytes)
-            {
-                // The receiver does not need memory now. It queues again when it does.
-                self.memory.shared.leave(first.number);
-            }
+    /// Have a receiver leave the queue that was served and does not need the memory now. It queues again when it does.
+    pub(crate) fn end_served(&self, served: Waiter) {
+        let is_first = |now: Waiter| now.number == served.number;
+        if self.shared.first().is_some_and(is_first)
+            && self.pool().has_room_to_receive(served.bytes)
+        {
+            self.shared.leave(served.number);
         }
     }
 
-    /// Run work on memory that is due by time.
-    pub(crate) fn tick_memory(&mut self) {
-        if self.now < self.memory.work.count_at {
-            return;
+    /// Return whether memory outside buffers is to be counted, which is then done.
+    pub(crate) fn is_count_due(&mut self, now: Timestamp) -> bool {
+        let is_due = now >= self.work.count_at;
+        if is_due {
+            self.work.count_at = Timestamp(now.0 + COUNT_PAUSE_MICROS);
         }
-        self.memory.work.count_at = Timestamp(self.now.0 + COUNT_PAUSE_MICROS);
-        if self.memory.pool().has_too_many_indexes() {
-            self.partitions.unload_indexes();
+        is_due
+    }
+
+    /// Count memory outside buffers: of the catalog, of links, and of requests that wait or watch.
+    pub(crate) fn count(
+        &mut self,
+        catalog: Option<&Arc<Catalog>>,
+        links_bytes: usize,
+        subscriptions: usize,
+    ) {
+        let work = &mut self.work;
+        if let Some(catalog) = catalog {
+            work.catalog.set(catalog_bytes(catalog) as u64);
         }
-        let work = &mut self.memory.work;
-        if self.config.shard == ShardId(0) {
-            // The catalog is shared by all shards and counted once.
-            work.catalog.set(catalog_bytes(self.catalog.load()) as u64);
-        }
-        work.links.set(self.routing.links.memory_bytes() as u64);
-        let subscriptions = self.routing.subscriptions_count();
+        work.links.set(links_bytes as u64);
         work.subscriptions
             .set((subscriptions * SUBSCRIPTION_BYTES) as u64);
     }
 
     /// Return whether something waits for memory, so that the next check must come soon.
     pub(crate) fn waits_for_memory(&self) -> bool {
-        self.memory.shared.is_waiting()
-            || !self.memory.excess.is_empty()
-            || self.memory.pool().is_eviction_requested()
+        self.shared.is_waiting() || !self.excess.is_empty() || self.pool().is_eviction_requested()
     }
 }
 

@@ -2,8 +2,7 @@
 
 mod costs;
 pub(crate) mod links;
-mod mail;
-pub(crate) mod served;
+pub(crate) mod mail;
 pub(crate) mod waits;
 pub(crate) mod watches;
 
@@ -18,8 +17,8 @@ use crate::api::ConnectionKey;
 /// Calls of this shard's connections that are under way, and what the connections wait for.
 pub(crate) struct Routing {
     pub(crate) links: Links,
-    waits: Waits,
-    watches: Watches,
+    pub(crate) waits: Waits,
+    pub(crate) watches: Watches,
     /// Catalog of the last review of sessions, waits and watches, or an older one.
     reviewed: Arc<Catalog>,
 }

@@ -10,6 +10,7 @@ mod expiry;
 pub(crate) mod pacing;
 pub mod proxy;
 pub(crate) mod registry;
+pub(crate) mod served;
 pub(crate) mod turns;
 mod unauthenticated;
 
@@ -23,7 +24,7 @@ use headrace_model::{ShardId, Timestamp, UserId};
 use headrace_wire::Status;
 
 use self::{closing::DeadlineKind, connection::Connection, registry::ClientRegistry, turns::Turns};
-use crate::{api::ConnectionKey, dispatch::Refusals, routing::served::Opening};
+use crate::{api::ConnectionKey, dispatch::Refusals, sessions::served::Opening};
 
 /// Interval between retries of connections that found the buffer pool empty.
 const STARVED_RETRY_MICROS: u64 = 5_000;
@@ -156,13 +157,24 @@ impl Sessions {
         }
     }
 
+    /// Return whether requests are not started, because mail to other shards is blocked.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.congested
+    }
+
+    /// Take what becomes of the connection after its request: another shard, or a link.
+    #[inline]
+    pub(crate) fn take_transition(&mut self) -> (Option<ShardId>, Option<Result<Opening, Status>>) {
+        (self.transition.shard.take(), self.transition.link.take())
+    }
+
     /// Turn the connection of the current request into a link after the request.
     pub(crate) fn request_link(&mut self, opening: Result<Opening, Status>) {
         self.transition.link = Some(opening);
     }
 
     /// Have a connection that found no buffer try again soon.
-    fn starve(&mut self, now: Timestamp, key: ConnectionKey) {
+    pub(crate) fn starve(&mut self, now: Timestamp, key: ConnectionKey) {
         if !self.starved.contains(&key) {
             self.starved.push(key);
         }

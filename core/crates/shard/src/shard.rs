@@ -1,4 +1,11 @@
-//! One shard: the connections and partitions of one core, driven by events.
+//! One shard: the connections and partitions of one core, driven by events. This file has the order of a turn.
+
+mod answers;
+mod closing;
+mod driving;
+mod memory;
+mod progress;
+mod requests;
 
 use std::sync::Arc;
 
@@ -11,36 +18,30 @@ use crate::{
     hosting::Partitions,
     memory::{Memory, MemoryUse},
     meter::Meter,
+    moment::{ClockState, Present},
     routing::{
         Routing,
         links::{Links, NodeContacts},
+        mail::Ways,
+        waits::Waiting,
+        watches::Watching,
     },
-    sessions::{Sessions, registry::ClientRegistry},
+    sessions::{Sessions, registry::ClientRegistry, served::Serving},
     tracer::Tracer,
 };
 
-/// Relation of a shard's time, which never goes back, to the wall clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ClockState {
-    /// Microseconds by which the shard's time is ahead of the wall clock, which was set back.
-    pub lead_micros: u64,
-    /// Microseconds of steps forward of the wall clock that may be mistakes: nothing is deleted because of them.
-    pub doubted_micros: u64,
-}
-
 /// State of one shard. Feed it with [`Shard::step`] and call [`Shard::end_of_turn`] afterwards.
+///
+/// The methods of a shard are the steps of its turn. All other rules are methods of its parts, which reach each other
+/// only as far as `Ways`, `Waiting`, `Watching` and `Serving` name them.
 pub struct Shard {
-    pub(crate) config: Arc<ShardConfig>,
-    pub(crate) catalog: CatalogReader,
-    pub(crate) sessions: Sessions,
-    pub(crate) routing: Routing,
-    pub(crate) partitions: Partitions,
-    pub(crate) memory: MemoryUse,
-    pub(crate) meter: Arc<Meter>,
-    pub(crate) now: Timestamp,
-    clock: ClockState,
+    present: Present,
+    sessions: Sessions,
+    routing: Routing,
+    partitions: Partitions,
+    memory: MemoryUse,
     /// Random source of ticket ids; nothing else may depend on it.
-    pub(crate) random: fastrand::Rng,
+    random: fastrand::Rng,
 }
 
 impl Shard {
@@ -61,50 +62,78 @@ impl Shard {
             routing: Routing::new(links),
             partitions: Partitions::new(Arc::clone(&config), Arc::clone(&meter), pool, seed),
             memory: MemoryUse::new(memory),
-            meter,
-            config,
-            catalog,
-            now: Timestamp(0),
-            clock: ClockState::default(),
+            present: Present::new(config, catalog, meter),
             random: fastrand::Rng::with_seed(seed),
         }
     }
 
     /// Number of this shard.
     pub fn id(&self) -> ShardId {
-        self.config.shard
+        self.present.config.shard
     }
 
     /// Statistics of this shard.
     pub fn meter(&self) -> &Arc<Meter> {
-        &self.meter
-    }
-
-    fn set_now(&mut self, now: Timestamp) {
-        self.now = now;
-        self.meter.set_now(now);
+        &self.present.meter
     }
 
     /// Set the relation of the time that this shard is given to the wall clock.
     pub fn set_clock(&mut self, clock: ClockState) {
-        self.clock = clock;
+        self.present.set_clock(clock);
     }
 
-    /// Time of the wall clock. Moments that others have chosen, as the expiry of a ticket or a login, are compared with
-    /// this time; everything else is with `now`, which never goes back.
-    pub(crate) fn wall(&self) -> Timestamp {
-        Timestamp(self.now.0.saturating_sub(self.clock.lead_micros))
+    /// Ways of requests to their partitions.
+    #[inline]
+    fn ways(&mut self) -> Ways<'_> {
+        Ways {
+            moment: self.present.moment(),
+            links: &mut self.routing.links,
+            partitions: &mut self.partitions,
+        }
     }
 
-    /// Time by which messages are old enough to be deleted: the wall clock, without steps forward that are doubted.
-    fn trusted(&self) -> Timestamp {
-        Timestamp(self.wall().0.saturating_sub(self.clock.doubted_micros))
+    /// Requests that wait for messages.
+    fn waiting(&mut self) -> Waiting<'_> {
+        Waiting {
+            waits: &mut self.routing.waits,
+            ways: Ways {
+                moment: self.present.moment(),
+                links: &mut self.routing.links,
+                partitions: &mut self.partitions,
+            },
+            sessions: &mut self.sessions,
+            memory: &mut self.memory,
+        }
+    }
+
+    /// Watched partitions.
+    fn watching(&mut self) -> Watching<'_> {
+        Watching {
+            watches: &mut self.routing.watches,
+            ways: Ways {
+                moment: self.present.moment(),
+                links: &mut self.routing.links,
+                partitions: &mut self.partitions,
+            },
+            sessions: &mut self.sessions,
+        }
+    }
+
+    /// Links of gateways.
+    #[inline]
+    fn serving(&mut self) -> Serving<'_> {
+        Serving {
+            moment: self.present.moment(),
+            sessions: &mut self.sessions,
+            partitions: &mut self.partitions,
+            memory: &self.memory,
+        }
     }
 
     /// Begin a turn: every user has a new share of it, and connections go on that had to wait for it. Call it whenever
     /// the host has looked for completions.
     pub fn begin_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.set_now(now);
+        self.present.set_now(now);
         self.serve_turns(effects);
     }
 
@@ -115,7 +144,7 @@ impl Shard {
 
     /// Process one input. Effects are pushed in the order in which the host must start them.
     pub fn step(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
-        self.set_now(now);
+        self.present.set_now(now);
         match input {
             Input::Received {
                 connection,
@@ -128,7 +157,7 @@ impl Shard {
                 namespace,
                 completion,
             } => {
-                let catalog = self.catalog.load();
+                let catalog = self.present.catalog.load();
                 self.partitions
                     .complete(catalog, namespace, completion, now, effects);
             }
@@ -144,27 +173,22 @@ impl Shard {
             Input::Adopted {
                 connection,
                 connection_state,
-            } => self.adopted(connection, connection_state, effects),
-            Input::CatalogChanged => {
-                let catalog = Arc::clone(self.catalog.load());
-                self.partitions.reconcile(&catalog, now, effects);
-                self.wake_links();
-                let changes = self.routing.changes_until(catalog);
-                if !changes.is_empty() {
-                    self.sessions.review_delays();
-                    self.review_sessions(&changes, effects);
-                    self.review_waits(&changes, effects);
-                    self.review_watches(&changes, effects);
-                }
-                self.follow_nodes(effects);
+            } => {
+                let moment = self.present.moment();
+                self.sessions
+                    .adopted(moment, connection, connection_state, effects);
             }
+            Input::CatalogChanged => self.follow_catalog(effects),
             Input::StageHorizon(horizon) => {
-                let catalog = self.catalog.load();
+                let catalog = self.present.catalog.load();
                 self.partitions.pass_stage_horizon(catalog, horizon);
             }
-            Input::Connected { .. } => self.link_input(input, effects),
+            Input::Connected { link, result } => {
+                let moment = self.present.moment();
+                self.routing.links.connected(moment, link, result, effects);
+            }
             Input::DirectoryRemoved { namespace } => {
-                let catalog = self.catalog.load();
+                let catalog = self.present.catalog.load();
                 self.partitions
                     .directory_removed(catalog, namespace, now, effects);
             }
@@ -179,6 +203,23 @@ impl Shard {
         self.deliver_answers(effects);
     }
 
+    /// Apply a new catalog to all parts.
+    fn follow_catalog(&mut self, effects: &mut Vec<Effect>) {
+        let moment = self.present.moment();
+        self.partitions
+            .reconcile(moment.catalog, moment.now, effects);
+        self.sessions.wake_links();
+        let changes = self.routing.changes_until(Arc::clone(moment.catalog));
+        if !changes.is_empty() {
+            self.sessions.review_delays();
+            self.sessions.review_sessions(moment, &changes, effects);
+            self.waiting().review_waits(&changes, effects);
+            self.watching().review_watches(&changes, effects);
+        }
+        let moment = self.present.moment();
+        self.routing.links.follow(moment, effects);
+    }
+
     /// Return the time at which [`Shard::end_waits`] must be called.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.routing.next_deadline()
@@ -186,32 +227,32 @@ impl Shard {
 
     /// Answer waiting polls whose deadline has passed. Part of [`Shard::tick`]; may be called more often.
     pub fn end_waits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.set_now(now);
-        self.end_due_waits(effects);
+        self.present.set_now(now);
+        self.waiting().end_due_waits(effects);
         self.deliver_answers(effects);
     }
 
     /// Run work that is due by time.
     pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.set_now(now);
+        self.present.set_now(now);
         self.partitions.tick(now, effects);
         self.tick_memory();
-        self.tick_links(effects);
+        let moment = self.present.moment();
+        self.routing.links.tick(moment, effects);
         self.end_waits(now, effects);
         self.sessions.retry_starved(now);
-        self.resume_delayed();
+        self.sessions.resume_delayed(self.present.moment());
         self.sessions.turns.forget_idle();
-        self.close_lingering(effects);
-        self.process_deadlines(effects);
-        self.close_slow_readers(effects);
-        self.end_expired_sessions(effects);
-        self.end_unwanted(effects);
-        self.report_stale_members(effects);
-        let trusted = self.trusted();
-        let catalog = self.catalog.load();
+        self.tick_sessions(effects);
+        let moment = self.present.moment();
+        self.sessions.report_stale_members(moment, effects);
+        let trusted = self.present.trusted();
+        let catalog = self.present.catalog.load();
         self.partitions
             .tick_retention(catalog, now, trusted, effects);
-        self.tick_heartbeats(effects);
+        let moment = self.present.moment();
+        self.sessions
+            .tick_heartbeats(moment, &self.routing, effects);
     }
 
     /// Run the group commit, and send and receive on every connection with pending work.
@@ -219,12 +260,12 @@ impl Shard {
     /// Completions that the host has at once (inline writes) go through [`Shard::step`] and need another call, which
     /// puts all acknowledgements of one connection into one send.
     pub fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.set_now(now);
+        self.present.set_now(now);
         // Advancing a connection may start queued requests, which belong to the same commit.
         loop {
             while self.has_work() {
                 self.routing.links.end_of_turn(effects);
-                let catalog = self.catalog.load();
+                let catalog = self.present.catalog.load();
                 self.partitions.end_of_turn(catalog, now, effects);
                 self.deliver_answers(effects);
                 for key in self.sessions.take_touched() {

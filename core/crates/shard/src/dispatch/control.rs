@@ -1,31 +1,22 @@
 //! Replies of the control plane, and the conversion of their records in both directions.
 
-use std::sync::Arc;
-
 use headrace_catalog::{Credential, Permissions};
 use headrace_model::{Timestamp, UserId};
 use headrace_proto::{
     catalog::v1 as catalog,
-    control::v1::{self as control, Reply, reply::Body, request::Operation},
+    control::v1::{self as control, reply::Body, request::Operation},
     metadata::v1 as proto_metadata,
 };
-use headrace_wire::{
-    Status,
-    response::{
-        GroupHeader, Identity, PartitionInfo, RawAccessToken, StreamHeader, TopicHeader,
-        UserDetails, UserHeader,
-    },
+use headrace_wire::response::{
+    GroupHeader, Identity, PartitionInfo, RawAccessToken, StreamHeader, TopicHeader, UserDetails,
+    UserHeader,
 };
 
 use super::{topics::compression, transactions, users::user_status};
-use crate::{
-    Shard,
-    api::{Effect, Origin},
-    sessions::connection::{Login, Session, payload_response, status_response},
-};
+use crate::sessions::connection::Session;
 
 /// Return whether a session changes the password of its own user.
-pub(super) fn is_own_password(session: &Session, operation: &Operation) -> bool {
+pub(crate) fn is_own_password(session: &Session, operation: &Operation) -> bool {
     match operation {
         Operation::ChangePassword(change) => {
             (session.user()).is_some_and(|user| user.0 == change.user_id)
@@ -35,7 +26,7 @@ pub(super) fn is_own_password(session: &Session, operation: &Operation) -> bool 
 }
 
 /// Return whether the operation may make the client a group member, so that closing the connection must be reported.
-pub(super) fn is_join(operation: &Operation) -> bool {
+pub(crate) fn is_join(operation: &Operation) -> bool {
     use proto_metadata::command::Operation as Proposed;
     matches!(
         operation,
@@ -46,81 +37,8 @@ pub(super) fn is_join(operation: &Operation) -> bool {
     )
 }
 
-impl Shard {
-    /// Deliver a reply to its connection; a login updates the session first.
-    pub(crate) fn control_replied(
-        &mut self,
-        origin: Origin,
-        reply: Reply,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.has_caught_up(origin.connection) {
-            return;
-        }
-        let host_statistics = match &reply.body {
-            Some(Body::HostStatistics(host)) => Some(self.stats_response(host)),
-            _ => None,
-        };
-        let clients = self.sessions.clients().clone();
-        let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
-        let places = match &reply.body {
-            Some(Body::UserId(user)) => Some(self.places(&catalog, UserId(*user))),
-            _ => None,
-        };
-        let Some(connection) = self.sessions.get_mut(origin.connection) else {
-            return;
-        };
-        let session = &mut connection.session;
-        let changed_password = core::mem::take(&mut session.changes_password);
-        let mut status = Status(reply.status);
-        let grounds = reply.credential.unwrap_or_default();
-        if let (true, Some(Body::UserId(user)), Some(places)) =
-            (status.is_ok(), &reply.body, places)
-        {
-            let login = Login::new(credential(UserId(*user), &grounds));
-            // The credential may have been revoked since the control plane checked it.
-            if !login.holds(&catalog, now) {
-                status = Status::INVALID_CREDENTIALS;
-            } else if !clients.log_in(session.client, UserId(*user), places) {
-                status = Status::TOO_MANY_CONNECTIONS;
-            } else {
-                session.login = Some(login);
-                session.ticket = None;
-                session.route = None;
-            }
-        } else if let Some(login) = (session.login.as_ref())
-            .filter(|login| login.credential().password_version != 0)
-            .filter(|_| changed_password && status.is_ok())
-        {
-            // The session that changed the password remains valid: it proved the old password, and knows the new one.
-            session.login = Some(Login::new(Credential {
-                password_version: grounds.password_version,
-                ..login.credential()
-            }));
-        }
-        let expires_at = session.expires_at();
-        let response = if !status.is_ok() {
-            status_response(status)
-        } else if let Some(response) = host_statistics {
-            response
-        } else {
-            match reply.body {
-                None | Some(Body::HostStatistics(_)) => status_response(Status::OK),
-                Some(body) => payload_response(|out| encode_body(&body, out)),
-            }
-        };
-        connection.pipeline.answer_one(origin.sequence, response);
-        self.sessions.touch(origin.connection);
-        self.sessions.note_login_expiry(expires_at);
-        if changed_password {
-            // The review skipped this session while the change was in progress.
-            self.review_session(origin.connection, effects);
-        }
-    }
-}
-
 /// Build the credential of a session of `user`.
-fn credential(user: UserId, grounds: &control::Credential) -> Credential {
+pub(crate) fn credential(user: UserId, grounds: &control::Credential) -> Credential {
     Credential {
         user,
         password_version: grounds.password_version,
@@ -130,7 +48,7 @@ fn credential(user: UserId, grounds: &control::Credential) -> Credential {
     }
 }
 
-fn encode_body(body: &Body, out: &mut Vec<u8>) {
+pub(crate) fn encode_body(body: &Body, out: &mut Vec<u8>) {
     match body {
         Body::Stream(stream) => StreamHeader {
             id: stream.id,

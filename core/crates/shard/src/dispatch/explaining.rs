@@ -24,10 +24,8 @@ use super::{
     holders::TICKET_HOLDER,
     lookups::{LookedUp, NO_STREAM, NO_TOPIC, find_stream, stream_number},
 };
-use crate::{
-    Shard,
-    sessions::connection::{Requester, explained_response},
-};
+use crate::moment::Moment;
+use crate::sessions::connection::{Requester, explained_response};
 
 /// Limit of the protocol.
 const BYTES_MAX: usize = 1024;
@@ -38,154 +36,156 @@ const OFFSET_OF_ANOTHER_USER: &str = "the offset that is stored under this name 
 /// Stream and topic that a request names.
 type Place<'a> = (Option<Identifier<'a>>, Option<Identifier<'a>>);
 
-impl Shard {
-    /// Answer a request with a refusal, and explain it if the client has asked for that.
-    pub(super) fn refuse(
-        &mut self,
-        requester: &mut Requester<'_>,
-        code: u32,
-        payload: &[u8],
-        status: Status,
-    ) {
-        let explanation = if requester.pipeline.explains() {
-            let user = self.current_user(requester.session);
-            self.explain_refusal(user, code, payload, status)
-        } else {
-            None
-        };
-        let response = explained_response(status, explanation.as_deref());
-        requester.pipeline.respond(response);
-    }
+/// Answer a request with a refusal, and explain it if the client has asked for that.
+pub(crate) fn refuse(
+    moment: Moment<'_>,
+    requester: &mut Requester<'_>,
+    code: u32,
+    payload: &[u8],
+    status: Status,
+) {
+    let explanation = if requester.pipeline.explains() {
+        let user = requester.session.current_user(moment);
+        explain_refusal(moment, user, code, payload, status)
+    } else {
+        None
+    };
+    let response = explained_response(status, explanation.as_deref());
+    requester.pipeline.respond(response);
+}
 
-    /// Explain why a request of a user is refused, if there is more to say than the status does.
-    pub(crate) fn explain_refusal(
-        &mut self,
-        user: Option<UserId>,
-        code: u32,
-        payload: &[u8],
-        status: Status,
-    ) -> Option<String> {
-        let command = Command::decode(code, payload).ok()?;
-        let place = place_of(&command);
-        let text = match status {
-            Status::UNAUTHORIZED => self.missing_permission(user?, &command, place),
-            Status::STREAM_ID_NOT_FOUND | Status::TOPIC_ID_NOT_FOUND => {
-                self.missing_object(place, status)
-            }
-            _ => None,
-        };
-        text.map(shortened)
-    }
-
-    /// Explanatory text of a refusal, for connections that have asked for it.
-    pub(crate) fn explanation(
-        &mut self,
-        namespace: Namespace,
-        result: &Result<Response, Refusal>,
-    ) -> Option<String> {
-        match result {
-            Err(Refusal::Unavailable) => {}
-            Err(Refusal::Partition(PartitionError::OffsetOfAnotherUser)) => {
-                return Some(OFFSET_OF_ANOTHER_USER.to_owned());
-            }
-            _ => return None,
+/// Explain why a request of a user is refused, if there is more to say than the status does.
+pub(crate) fn explain_refusal(
+    moment: Moment<'_>,
+    user: Option<UserId>,
+    code: u32,
+    payload: &[u8],
+    status: Status,
+) -> Option<String> {
+    let command = Command::decode(code, payload).ok()?;
+    let place = place_of(&command);
+    let text = match status {
+        Status::UNAUTHORIZED => missing_permission(moment, user?, &command, place),
+        Status::STREAM_ID_NOT_FOUND | Status::TOPIC_ID_NOT_FOUND => {
+            missing_object(moment, place, status)
         }
-        let catalog = self.catalog.load();
-        let stream = catalog.stream_by_id(namespace.stream())?;
-        let topic = stream.topic_by_id(namespace.topic())?;
-        let partition = namespace.partition();
-        let place = format!(
-            "partition {partition} of topic {:?} in stream {:?}",
-            topic.name, stream.name
-        );
-        Some(match catalog.leader(namespace) {
-            None => format!("{place} is placed on no node"),
-            Some(node) if node.is_live => {
-                format!("{place} is on node {:?}, which is not reached", node.name)
-            }
-            Some(node) => format!(
-                "{place} is on node {:?}, which is not reached: the cluster does not hear from it",
-                node.name
-            ),
+        _ => None,
+    };
+    text.map(shortened)
+}
+
+/// Explanatory text of a refusal, for connections that have asked for it.
+pub(crate) fn explanation(
+    moment: Moment<'_>,
+    namespace: Namespace,
+    result: &Result<Response, Refusal>,
+) -> Option<String> {
+    match result {
+        Err(Refusal::Unavailable) => {}
+        Err(Refusal::Partition(PartitionError::OffsetOfAnotherUser)) => {
+            return Some(OFFSET_OF_ANOTHER_USER.to_owned());
+        }
+        _ => return None,
+    }
+    let catalog = moment.catalog;
+    let stream = catalog.stream_by_id(namespace.stream())?;
+    let topic = stream.topic_by_id(namespace.topic())?;
+    let partition = namespace.partition();
+    let place = format!(
+        "partition {partition} of topic {:?} in stream {:?}",
+        topic.name, stream.name
+    );
+    Some(match catalog.leader(namespace) {
+        None => format!("{place} is placed on no node"),
+        Some(node) if node.is_live => {
+            format!("{place} is on node {:?}, which is not reached", node.name)
+        }
+        Some(node) => format!(
+            "{place} is on node {:?}, which is not reached: the cluster does not hear from it",
+            node.name
+        ),
+    })
+}
+
+pub(crate) fn missing_object(
+    moment: Moment<'_>,
+    place: Place<'_>,
+    status: Status,
+) -> Option<String> {
+    let catalog = moment.catalog;
+    let (stream, topic) = (place.0?, place.1);
+    if status == Status::STREAM_ID_NOT_FOUND {
+        return find_stream(catalog, stream)
+            .is_none()
+            .then(|| format!("there is no stream {}", quoted(stream)));
+    }
+    let topic = topic?;
+    // The status also means a topic without partitions.
+    LookedUp::new(catalog, stream, topic)
+        .found
+        .is_err()
+        .then(|| {
+            format!(
+                "there is no topic {} in stream {}",
+                quoted(topic),
+                quoted(stream)
+            )
         })
-    }
+}
 
-    fn missing_object(&mut self, place: Place<'_>, status: Status) -> Option<String> {
-        let catalog = self.catalog.load();
-        let (stream, topic) = (place.0?, place.1);
-        if status == Status::STREAM_ID_NOT_FOUND {
-            return find_stream(catalog, stream)
-                .is_none()
-                .then(|| format!("there is no stream {}", quoted(stream)));
-        }
-        let topic = topic?;
-        // The status also means a topic without partitions.
-        LookedUp::new(catalog, stream, topic)
-            .found
-            .is_err()
-            .then(|| {
-                format!(
-                    "there is no topic {} in stream {}",
-                    quoted(topic),
-                    quoted(stream)
-                )
-            })
+pub(crate) fn missing_permission(
+    moment: Moment<'_>,
+    user: UserId,
+    command: &Command<'_>,
+    (stream, topic): Place<'_>,
+) -> Option<String> {
+    if user == TICKET_HOLDER {
+        return Some(format!(
+            "the ticket does not permit {}",
+            command.code().name()
+        ));
     }
-
-    fn missing_permission(
-        &mut self,
-        user: UserId,
-        command: &Command<'_>,
-        (stream, topic): Place<'_>,
-    ) -> Option<String> {
-        if user == TICKET_HOLDER {
-            return Some(format!(
-                "the ticket does not permit {}",
-                command.code().name()
-            ));
+    let catalog = moment.catalog;
+    let username = &catalog.user_by_id(user)?.username;
+    let (stream_id, topic_id) = match (stream, topic) {
+        (Some(stream), Some(topic)) => {
+            let found = LookedUp::new(catalog, stream, topic);
+            (found.stream, found.topic)
         }
-        let catalog = self.catalog.load();
-        let username = &catalog.user_by_id(user)?.username;
-        let (stream_id, topic_id) = match (stream, topic) {
-            (Some(stream), Some(topic)) => {
-                let found = LookedUp::new(catalog, stream, topic);
-                (found.stream, found.topic)
-            }
-            (Some(stream), None) => {
-                let found = find_stream(catalog, stream);
-                (stream_number(stream, found), NO_TOPIC)
-            }
-            _ => (NO_STREAM, NO_TOPIC),
-        };
-        let mut needed = needed_for(command, stream_id, topic_id).into_iter();
-        let Some((right, _)) = needed.find(|(_, action)| !authorise(catalog, user, *action)) else {
-            let permission = command.code().permission();
-            let is_about_users = matches!(
-                permission,
-                Permission::UsersManage | Permission::UsersManageOrOneself
-            );
-            return is_about_users.then(|| {
-                format!(
-                    "{username} may only change users whose rights it has itself, and grant rights that it has itself"
-                )
-            });
-        };
-        let (place, options) = match (stream, topic) {
-            (Some(stream), Some(topic)) => (
-                format!("{}/{}", argument(stream), argument(topic)),
-                format!(" --stream {} --topic {}", argument(stream), argument(topic)),
-            ),
-            (Some(stream), None) => (
-                format!("stream {}", argument(stream)),
-                format!(" --stream {}", argument(stream)),
-            ),
-            _ => ("the server".to_owned(), String::new()),
-        };
-        let username = shell_quoted(username);
-        Some(format!(
-            "{username} lacks {right} on {place}: headrace user grant {username} {right}{options}"
-        ))
-    }
+        (Some(stream), None) => {
+            let found = find_stream(catalog, stream);
+            (stream_number(stream, found), NO_TOPIC)
+        }
+        _ => (NO_STREAM, NO_TOPIC),
+    };
+    let mut needed = needed_for(command, stream_id, topic_id).into_iter();
+    let Some((right, _)) = needed.find(|(_, action)| !authorise(catalog, user, *action)) else {
+        let permission = command.code().permission();
+        let is_about_users = matches!(
+            permission,
+            Permission::UsersManage | Permission::UsersManageOrOneself
+        );
+        return is_about_users.then(|| {
+            format!(
+                "{username} may only change users whose rights it has itself, and grant rights that it has itself"
+            )
+        });
+    };
+    let (place, options) = match (stream, topic) {
+        (Some(stream), Some(topic)) => (
+            format!("{}/{}", argument(stream), argument(topic)),
+            format!(" --stream {} --topic {}", argument(stream), argument(topic)),
+        ),
+        (Some(stream), None) => (
+            format!("stream {}", argument(stream)),
+            format!(" --stream {}", argument(stream)),
+        ),
+        _ => ("the server".to_owned(), String::new()),
+    };
+    let username = shell_quoted(username);
+    Some(format!(
+        "{username} lacks {right} on {place}: headrace user grant {username} {right}{options}"
+    ))
 }
 
 /// Return the narrowest rights that permit a command, each with its action. All of them are needed.

@@ -90,7 +90,7 @@ impl Context<'_> {
             stream_id: group.stream_id.0,
             topic_id: group.topic_id.0,
             group_id: group.id.0,
-            gateway_id: self.shard.config.gateway,
+            gateway_id: self.moment.config.gateway,
             client_id: self.client.0,
         };
         Ok(self.propose_about(group, Operation::LeaveConsumerGroup(command)))
@@ -138,7 +138,7 @@ impl Context<'_> {
     ) -> Result<(&Arc<Group>, &Member), Status> {
         let group = self.group(topic, group)?;
         let client = ClientKey {
-            gateway: self.shard.config.gateway,
+            gateway: self.moment.config.gateway,
             client: self.client,
         };
         let member = group

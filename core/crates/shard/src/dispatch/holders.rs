@@ -12,7 +12,10 @@ use headrace_wire::{
 };
 
 use super::{Handled, Outcome};
-use crate::{Shard, config::Hosting, sessions::connection::Session};
+use crate::moment::Moment;
+use crate::sessions::registry::ClientRegistry;
+use crate::sessions::served::check_ticket;
+use crate::{config::Hosting, sessions::connection::Session};
 
 /// User id of ticket holders. No user has this number, so it grants nothing by itself.
 pub(crate) const TICKET_HOLDER: UserId = UserId(u32::MAX);
@@ -66,7 +69,7 @@ pub fn issuer_may(
 }
 
 /// Return whether `user`, or the holder of a ticket, may perform an action.
-pub(super) fn may(
+pub(crate) fn may(
     catalog: &Catalog,
     user: UserId,
     holder: Option<&TicketHolder>,
@@ -118,31 +121,30 @@ pub(super) fn check_ticket_access(
 }
 
 /// Return whether ticket holders may send this request.
-pub(super) fn is_allowed_with_ticket(command: &Command<'_>) -> bool {
+pub(crate) fn is_allowed_with_ticket(command: &Command<'_>) -> bool {
     // Members of groups are known only to their gateways.
     command.code().attributes().has(Attributes::TICKETS)
         && (command.consumer()).is_none_or(|consumer| consumer.kind == ConsumerKind::Consumer)
 }
 
-impl Shard {
-    /// Authenticate a connection with a ticket.
-    pub(super) fn login_with_ticket(
-        &mut self,
-        session: &mut Session,
-        request: &LoginWithTicket<'_>,
-    ) -> Handled {
-        let holder = TicketHolder::of(&self.check_ticket(request.ticket)?);
-        if !matches!(self.config.hosting, Hosting::Placed { .. }) {
-            return Err(Status::INVALID_TICKET);
-        }
-        // The local catalog may be behind that of the issuing gateway, and the user may become known soon.
-        if !holder.holds(self.catalog.load()) {
-            return Err(Status::INVALID_TICKET);
-        }
-        session.login = None;
-        session.ticket = Some(holder);
-        session.route = None;
-        self.sessions.clients().set_user(session.client, None);
-        Ok(Outcome::empty())
+/// Authenticate a connection with a ticket.
+pub(crate) fn login_with_ticket(
+    moment: Moment<'_>,
+    clients: &ClientRegistry,
+    session: &mut Session,
+    request: &LoginWithTicket<'_>,
+) -> Handled {
+    let holder = TicketHolder::of(&check_ticket(moment, request.ticket)?);
+    if !matches!(moment.config.hosting, Hosting::Placed { .. }) {
+        return Err(Status::INVALID_TICKET);
     }
+    // The local catalog may be behind that of the issuing gateway, and the user may become known soon.
+    if !holder.holds(moment.catalog) {
+        return Err(Status::INVALID_TICKET);
+    }
+    session.login = None;
+    session.ticket = Some(holder);
+    session.route = None;
+    clients.set_user(session.client, None);
+    Ok(Outcome::empty())
 }

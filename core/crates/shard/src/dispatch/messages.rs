@@ -2,11 +2,9 @@
 
 use std::{ops::Range, sync::Arc};
 
-use headrace_buffer::Buffer;
 use headrace_catalog::{Action, Partition, Rate, Topic};
-use headrace_link::TraceContext;
 use headrace_model::{Namespace, Offset, PartitionId};
-use headrace_partition::{Batch, Committer, ConsumerKey, Poll, Request};
+use headrace_partition::{Committer, ConsumerKey, Poll, Request};
 use headrace_ticket::Access;
 use headrace_wire::{
     ConsumerKind, Partitioning, SendMetadata, Status, batch,
@@ -17,206 +15,64 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, holders, lookups::LookedUp};
-use crate::{
-    Shard,
-    api::{Effect, Mail, Origin, PartitionCall},
-    hosting::BorrowedBatch,
-    owner::Owner,
-    sessions::{
-        catching_up::may_be_stale_catalog,
-        connection::{Pipeline, Requester, SendRoute, Session},
-    },
-};
+use crate::moment::Moment;
+use crate::sessions::connection::{SendRoute, Session};
 
 /// A validated and authorised batch with its partition.
-struct Prepared {
-    namespace: Namespace,
-    messages: Range<usize>,
-    messages_count: u32,
+pub(crate) struct Prepared {
+    pub(crate) namespace: Namespace,
+    pub(crate) messages: Range<usize>,
+    pub(crate) messages_count: u32,
     /// Rate of the topic, if it has a quota.
-    rate: Option<Arc<Rate>>,
+    pub(crate) rate: Option<Arc<Rate>>,
 }
 
-impl Shard {
-    /// Send a batch whose bytes are in the receive buffer. Returns false if it stays there to be tried again.
-    pub(super) fn send_in_place(
-        &mut self,
-        requester: &mut Requester<'_>,
-        payload: &mut [u8],
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let mut prepared = match self.prepare_send(requester.session, payload) {
-            Ok(prepared) => prepared,
-            Err(status) => {
-                return self.refuse_append(
-                    requester,
-                    super::SEND_MESSAGES,
-                    payload,
-                    status,
-                    effects,
-                );
-            }
-        };
-        let Some(origin) = self.begin_append(requester, payload, &mut prepared, effects) else {
-            return false;
-        };
-        let namespace = prepared.namespace;
-        let owner = self.owner(namespace);
-        self.count_affinity(requester.session, owner);
-        let batch = BorrowedBatch {
-            messages: &mut payload[prepared.messages],
-            messages_count: prepared.messages_count,
-        };
-        if owner == Owner::Here {
-            let call = PartitionCall {
-                origin,
-                namespace,
-                request: batch,
-            };
-            let catalog = self.catalog.load();
-            self.partitions.append(catalog, call, self.now, effects);
-        } else {
-            let batch = batch.copy(self.memory.pool());
-            let call = PartitionCall {
-                origin,
-                namespace,
-                request: Request::Append { batch },
-            };
-            self.route(requester.pipeline, owner, call, effects);
+/// Perform every check of a send request, in the documented order.
+pub(crate) fn prepare_send(
+    moment: Moment<'_>,
+    session: &mut Session,
+    payload: &[u8],
+) -> Result<Prepared, Status> {
+    let user = session
+        .current_user(moment)
+        .ok_or(Status::UNAUTHENTICATED)?;
+    let payload_bytes = u32::try_from(payload.len()).map_err(|_| Status::INVALID_COMMAND)?;
+    let prefix = &payload[..payload.len().min(METADATA_PREFIX_BYTES_MAX)];
+    let metadata = SendMetadata::decode_prefix(prefix, payload_bytes)?;
+    let request = metadata.with_payload(payload)?;
+    batch::validate(request.indexes, request.messages, request.messages_count)?;
+
+    let catalog = moment.catalog;
+    let destination = &payload[..metadata.metadata_bytes - size_of::<u32>()];
+    let known = session
+        .route
+        .as_ref()
+        .filter(|route| route.matches(destination, catalog.version(), user));
+    let topic = if let Some(route) = known {
+        &route.topic
+    } else {
+        let looked_up = LookedUp::new(catalog, metadata.stream, metadata.topic);
+        let action = Action::Send(looked_up.stream, looked_up.topic);
+        if !holders::may(catalog, user, session.ticket.as_ref(), action) {
+            return Err(Status::UNAUTHORIZED);
         }
-        true
-    }
-
-    /// Send a batch with a buffer of its own, without copying it. Returns the buffer if the batch is to be tried again.
-    pub(crate) fn send_owned(
-        &mut self,
-        requester: &mut Requester<'_>,
-        payload: Buffer,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Buffer> {
-        let mut prepared = match self.prepare_send(requester.session, &payload) {
-            Ok(prepared) => prepared,
-            Err(status) => {
-                let taken =
-                    self.refuse_append(requester, super::SEND_MESSAGES, &payload, status, effects);
-                return (!taken).then_some(payload);
-            }
+        let topic = looked_up.found?;
+        let route = SendRoute {
+            metadata: destination.to_vec(),
+            catalog_version: catalog.version(),
+            user,
+            topic: Arc::clone(topic),
         };
-        let Some(origin) = self.begin_append(requester, &payload, &mut prepared, effects) else {
-            return Some(payload);
-        };
-        let Prepared {
-            namespace,
-            messages,
-            messages_count,
-            ..
-        } = prepared;
-        let owner = self.owner(namespace);
-        self.count_affinity(requester.session, owner);
-        let batch = Batch::new(payload, messages, messages_count);
-        let call = PartitionCall {
-            origin,
-            namespace,
-            request: Request::Append { batch },
-        };
-        self.route(requester.pipeline, owner, call, effects);
-        None
-    }
-
-    /// Answer a batch that is refused. Returns false if it is to be tried again with a newer catalog instead.
-    pub(super) fn refuse_append(
-        &mut self,
-        requester: &mut Requester<'_>,
-        code: u32,
-        payload: &[u8],
-        status: Status,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let key = requester.key;
-        if may_be_stale_catalog(status) && self.catches_up(key, requester.session, effects) {
-            return false;
-        }
-        self.note_refusal(requester.session, code, status, effects);
-        self.refuse(requester, code, payload, status);
-        true
-    }
-
-    /// Begin an append; `None` if it waits because of the quota of its topic.
-    fn begin_append(
-        &mut self,
-        requester: &mut Requester<'_>,
-        payload: &[u8],
-        prepared: &mut Prepared,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Origin> {
-        let topic = (prepared.namespace.stream(), prepared.namespace.topic());
-        let (code, rate) = (super::SEND_MESSAGES, prepared.rate.take());
-        if !self.pay(requester, code, topic, rate, payload.len(), effects) {
-            return None;
-        }
-        self.meter.took(payload.len() as u64);
-        let pipeline = &mut *requester.pipeline;
-        if self.meter.tracer.is_on() && !pipeline.is_traced() {
-            pipeline.trace(TraceContext::of_first(&payload[prepared.messages.clone()]));
-        }
-        Some(requester.begin_append(payload.len()))
-    }
-
-    /// Perform every check of a send request, in the documented order.
-    fn prepare_send(&mut self, session: &mut Session, payload: &[u8]) -> Result<Prepared, Status> {
-        let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
-        let payload_bytes = u32::try_from(payload.len()).map_err(|_| Status::INVALID_COMMAND)?;
-        let prefix = &payload[..payload.len().min(METADATA_PREFIX_BYTES_MAX)];
-        let metadata = SendMetadata::decode_prefix(prefix, payload_bytes)?;
-        let request = metadata.with_payload(payload)?;
-        batch::validate(request.indexes, request.messages, request.messages_count)?;
-
-        let catalog = self.catalog.load();
-        let destination = &payload[..metadata.metadata_bytes - size_of::<u32>()];
-        let known = session
-            .route
-            .as_ref()
-            .filter(|route| route.matches(destination, catalog.version(), user));
-        let topic = if let Some(route) = known {
-            &route.topic
-        } else {
-            let looked_up = LookedUp::new(catalog, metadata.stream, metadata.topic);
-            let action = Action::Send(looked_up.stream, looked_up.topic);
-            if !holders::may(catalog, user, session.ticket.as_ref(), action) {
-                return Err(Status::UNAUTHORIZED);
-            }
-            let topic = looked_up.found?;
-            let route = SendRoute {
-                metadata: destination.to_vec(),
-                catalog_version: catalog.version(),
-                user,
-                topic: Arc::clone(topic),
-            };
-            &session.route.insert(route).topic
-        };
-        let partition = choose_partition(topic, metadata.partitioning)?;
-        holders::check_ticket_access(session.ticket.as_ref(), topic, partition, Access::WRITE)?;
-        Ok(Prepared {
-            namespace: partition.namespace,
-            messages: metadata.messages_range(payload.len()),
-            messages_count: metadata.messages_count,
-            rate: topic.rates.sent.clone(),
-        })
-    }
-
-    /// Route a call to the owner of its partition.
-    pub(super) fn route(
-        &mut self,
-        pipeline: &Pipeline,
-        owner: Owner,
-        call: PartitionCall,
-        effects: &mut Vec<Effect>,
-    ) {
-        if call.origin.trace.is_some() {
-            self.routing.links.trace(pipeline.context_last());
-        }
-        self.route_mail(owner, Mail::Call(call), effects);
-    }
+        &session.route.insert(route).topic
+    };
+    let partition = choose_partition(topic, metadata.partitioning)?;
+    holders::check_ticket_access(session.ticket.as_ref(), topic, partition, Access::WRITE)?;
+    Ok(Prepared {
+        namespace: partition.namespace,
+        messages: metadata.messages_range(payload.len()),
+        messages_count: metadata.messages_count,
+        rate: topic.rates.sent.clone(),
+    })
 }
 
 fn choose_partition<'a>(

@@ -1,11 +1,13 @@
 //! Notifications to the control plane for its audit trail, besides the requests to it.
 
+use std::{collections::BTreeSet, net::IpAddr};
+
 use headrace_model::{Level, Namespace, Timestamp};
 use headrace_proto::control::v1::{CertificateLogin, Noted, request::Operation};
 use headrace_wire::{CommandCode, Status, newer};
 
 use super::control_request;
-use crate::{Shard, api::Effect, sessions::connection::Session};
+use crate::{api::Effect, sessions::connection::Session};
 
 /// Maximum burst of refusals reported by one shard. A user without permission may cause a million per second.
 const BURST: u32 = 32;
@@ -49,30 +51,12 @@ impl Refusals {
         self.left -= 1;
         Some(core::mem::take(&mut self.suppressed))
     }
-}
-
-impl Shard {
-    /// Report a newer client, each address once.
-    pub(crate) fn note_newer_client(&mut self, session: &Session, effects: &mut Vec<Effect>) {
-        let address = session.arrival.address.ip();
-        let known = &mut self.sessions.newer_clients;
-        if known.contains(&address) {
-            return;
-        }
-        if known.len() == NEWER_CLIENTS_MAX {
-            known.clear();
-        }
-        known.insert(address);
-        effects.push(Effect::Report {
-            level: Level::Warning,
-            message: format!("{address} was not let in: {}", newer::EXPLANATION),
-        });
-    }
 
     /// Report a request refused for a missing permission, unless it came from another interface of this process, which
     /// knows more about the caller.
-    pub(crate) fn note_refusal(
+    pub(crate) fn note(
         &mut self,
+        now: Timestamp,
         session: &Session,
         code: u32,
         status: Status,
@@ -81,7 +65,7 @@ impl Shard {
         if status != Status::UNAUTHORIZED || session.arrival.is_in_process() {
             return;
         }
-        let Some(suppressed_count) = self.sessions.refusals.take(self.now) else {
+        let Some(suppressed_count) = self.take(now) else {
             return;
         };
         let noted = Noted {
@@ -96,6 +80,26 @@ impl Shard {
     }
 }
 
+/// Report a newer client, each address once.
+pub(crate) fn note_newer_client(
+    known: &mut BTreeSet<IpAddr>,
+    session: &Session,
+    effects: &mut Vec<Effect>,
+) {
+    let address = session.arrival.address.ip();
+    if known.contains(&address) {
+        return;
+    }
+    if known.len() == NEWER_CLIENTS_MAX {
+        known.clear();
+    }
+    known.insert(address);
+    effects.push(Effect::Report {
+        level: Level::Warning,
+        message: format!("{address} was not let in: {}", newer::EXPLANATION),
+    });
+}
+
 /// Report a connection that a TLS client certificate authenticated from its start.
 pub(crate) fn note_certificate_login(session: &Session, effects: &mut Vec<Effect>) {
     effects.push(Effect::Notice {
@@ -107,7 +111,7 @@ pub(crate) fn note_certificate_login(session: &Session, effects: &mut Vec<Effect
 }
 
 /// Report a request to a partition if it removes data.
-pub(super) fn note_partition_change(
+pub(crate) fn note_partition_change(
     session: &Session,
     code: u32,
     namespace: Namespace,
@@ -125,7 +129,7 @@ pub(super) fn note_partition_change(
 }
 
 /// Report an answered request if it has closed another connection.
-pub(super) fn note_disconnection(
+pub(crate) fn note_disconnection(
     session: &Session,
     code: u32,
     payload: &[u8],

@@ -13,6 +13,7 @@ use headrace_wire::{
 
 use super::{Context, Handled, Outcome};
 use crate::owner::Owner;
+use crate::routing::links::Links;
 
 impl Context<'_> {
     pub(super) fn create_partitions(&self, request: &PartitionsCount<'_>) -> Handled {
@@ -64,22 +65,25 @@ impl Context<'_> {
 }
 
 impl Context<'_> {
-    pub(super) fn describe_partitions(&self, request: &TopicPath<'_>) -> Handled {
+    pub(super) fn describe_partitions(&self, request: &TopicPath<'_>, links: &Links) -> Handled {
         let topic = self.topic(request.stream, request.topic, Action::ReadTopic)?;
         let described: Vec<PartitionDescription<'_>> = (topic.partitions.iter())
-            .map(|partition| self.description(topic, partition))
+            .map(|partition| self.description(topic, partition, links))
             .collect();
         Ok(Outcome::payload(|out| encode_list(&described, out)))
     }
 
-    fn description(&self, topic: &Topic, partition: &Partition) -> PartitionDescription<'_> {
+    fn description(
+        &self,
+        topic: &Topic,
+        partition: &Partition,
+        links: &Links,
+    ) -> PartitionDescription<'_> {
         let statistics = &partition.statistics;
         let holder = self.catalog.leader(partition.namespace);
-        let state = match self.shard.config.owner(self.catalog, partition.namespace) {
+        let state = match self.moment.config.owner(self.catalog, partition.namespace) {
             Owner::Nowhere => PartitionState::Unplaced,
-            Owner::Remote { .. }
-                if !holder.is_some_and(|node| self.shard.routing.links.reaches(node)) =>
-            {
+            Owner::Remote { .. } if !holder.is_some_and(|node| links.reaches(node)) => {
                 PartitionState::Unreachable
             }
             _ if statistics.failed() => PartitionState::Failed,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headrace_buffer::Buffer;
+use headrace_buffer::BufferPool;
 use headrace_catalog::{Action, Rate};
 use headrace_model::{Namespace, PartitionId, StageId, limits};
 use headrace_partition::{Batch, Request};
@@ -10,32 +10,29 @@ use headrace_ticket::Access;
 use headrace_wire::{Command, Partitioning, Status, batch, command::StageMessages};
 
 use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
-use crate::{
-    Shard,
-    api::{Effect, PartitionCall},
-    hosting::copy_batch,
-    sessions::connection::{Requester, Session},
-};
+use crate::moment::Moment;
+use crate::sessions::registry::ClientRegistry;
+use crate::{hosting::copy_batch, sessions::connection::Session};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Default lifetime of a staged batch, after which it cannot be committed.
 const LIFETIME_SECONDS: u32 = 24 * 60 * 60;
 
 /// A validated and authorised chunk.
-struct Prepared {
-    namespace: Namespace,
-    stage: Option<StageId>,
-    lifetime_micros: u64,
-    chunk: u32,
-    is_last: bool,
-    messages_bytes: usize,
-    messages_count: u32,
+pub(crate) struct Prepared {
+    pub(crate) namespace: Namespace,
+    pub(crate) stage: Option<StageId>,
+    pub(crate) lifetime_micros: u64,
+    pub(crate) chunk: u32,
+    pub(crate) is_last: bool,
+    pub(crate) messages_bytes: usize,
+    pub(crate) messages_count: u32,
     /// Rate of the topic, if it has a quota.
-    rate: Option<Arc<Rate>>,
+    pub(crate) rate: Option<Arc<Rate>>,
 }
 
 impl Prepared {
-    fn request(self, batch: Batch) -> Request {
+    pub(crate) fn request(self, batch: Batch) -> Request {
         Request::Stage {
             stage: self.stage,
             lifetime_micros: self.lifetime_micros,
@@ -48,10 +45,10 @@ impl Prepared {
 
 impl Context<'_> {
     /// Store a chunk whose bytes are in the receive buffer.
-    pub(super) fn stage_messages(&self, request: &StageMessages<'_>) -> Handled {
+    pub(super) fn stage_messages(&self, request: &StageMessages<'_>, pool: &BufferPool) -> Handled {
         let prepared = self.prepare_stage(request)?;
         let messages = request.batch.messages;
-        let batch = copy_batch(self.shard.memory.pool(), messages, prepared.messages_count);
+        let batch = copy_batch(pool, messages, prepared.messages_count);
         Ok(Outcome::Partition {
             member: None,
             namespace: prepared.namespace,
@@ -92,57 +89,18 @@ impl Context<'_> {
     }
 }
 
-impl Shard {
-    /// Store a chunk with a buffer of its own, without copying it. Returns the buffer if the chunk is to be tried
-    /// again.
-    pub(crate) fn stage_owned(
-        &mut self,
-        requester: &mut Requester<'_>,
-        payload: Buffer,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Buffer> {
-        let prepared = match self.prepare_owned(requester.session, &payload) {
-            Ok(prepared) => prepared,
-            Err(status) => {
-                let taken =
-                    self.refuse_append(requester, STAGE_MESSAGES, &payload, status, effects);
-                return (!taken).then_some(payload);
-            }
-        };
-        let namespace = prepared.namespace;
-        let topic = (namespace.stream(), namespace.topic());
-        let rate = prepared.rate.clone();
-        if !self.pay(
-            requester,
-            STAGE_MESSAGES,
-            topic,
-            rate,
-            payload.len(),
-            effects,
-        ) {
-            return Some(payload);
-        }
-        let origin = requester.begin_alone();
-        let owner = self.owner(namespace);
-        self.count_affinity(requester.session, owner);
-        let messages = payload.len() - prepared.messages_bytes..payload.len();
-        let batch = Batch::new(payload, messages, prepared.messages_count);
-        let call = PartitionCall {
-            origin,
-            namespace,
-            request: prepared.request(batch),
-        };
-        self.route(requester.pipeline, owner, call, effects);
-        None
-    }
-
-    fn prepare_owned(&mut self, session: &Session, payload: &[u8]) -> Result<Prepared, Status> {
-        let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
-        let Command::StageMessages(request) = Command::decode(STAGE_MESSAGES, payload)? else {
-            return Err(Status::INVALID_COMMAND);
-        };
-        let catalog = Arc::clone(self.catalog.load());
-        let context = Context::new(self, &catalog, session, user);
-        context.prepare_stage(&request)
-    }
+pub(crate) fn prepare_owned(
+    moment: Moment<'_>,
+    clients: &ClientRegistry,
+    session: &Session,
+    payload: &[u8],
+) -> Result<Prepared, Status> {
+    let user = session
+        .current_user(moment)
+        .ok_or(Status::UNAUTHENTICATED)?;
+    let Command::StageMessages(request) = Command::decode(STAGE_MESSAGES, payload)? else {
+        return Err(Status::INVALID_COMMAND);
+    };
+    let context = Context::new(moment, clients, session, user);
+    context.prepare_stage(&request)
 }

@@ -15,7 +15,9 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::{Client, Shard, sessions::connection::payload_response};
+use crate::moment::Moment;
+use crate::sessions::registry::ClientRegistry;
+use crate::{Client, sessions::connection::payload_response};
 
 fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> ClientHeader<'a> {
     ClientHeader {
@@ -31,7 +33,7 @@ impl Context<'_> {
     /// Describe a connection with its groups.
     fn client_details(&self, client: &Client) -> Outcome {
         let key = ClientKey {
-            gateway: self.shard.config.gateway,
+            gateway: self.moment.config.gateway,
             client: client.id,
         };
         let groups: Vec<ClientGroup> = self
@@ -73,7 +75,7 @@ impl Context<'_> {
     }
 
     pub(super) fn get_cluster_metadata(&self) -> Outcome {
-        let cluster = &self.shard.config.cluster;
+        let cluster = &self.moment.config.cluster;
         let nodes = cluster
             .nodes
             .iter()
@@ -104,9 +106,7 @@ impl Context<'_> {
 
     pub(super) fn get_me(&self) -> Handled {
         let client = self
-            .shard
-            .sessions
-            .clients()
+            .clients
             .client(self.client)
             .ok_or(Status::CLIENT_NOT_FOUND)?;
         Ok(self.client_details(&client))
@@ -117,11 +117,7 @@ impl Context<'_> {
         if request.client_id == 0 {
             return Err(Status::INVALID_CLIENT_ID);
         }
-        let client = self
-            .shard
-            .sessions
-            .clients()
-            .client(ClientId(request.client_id));
+        let client = self.clients.client(ClientId(request.client_id));
         Ok(client.map_or_else(Outcome::empty, |client| self.client_details(&client)))
     }
 
@@ -131,12 +127,7 @@ impl Context<'_> {
         if request.client_id == 0 {
             return Err(Status::INVALID_CLIENT_ID);
         }
-        if self
-            .shard
-            .sessions
-            .clients()
-            .disconnect(ClientId(request.client_id))
-        {
+        if self.clients.disconnect(ClientId(request.client_id)) {
             Ok(Outcome::empty())
         } else {
             Err(Status::CLIENT_NOT_FOUND)
@@ -145,10 +136,10 @@ impl Context<'_> {
 
     pub(super) fn get_clients(&self) -> Handled {
         self.allow(Action::ReadServers)?;
-        let clients = self.shard.sessions.clients().clients();
+        let clients = self.clients.clients();
         let mut groups_counts: BTreeMap<ClientId, u32> = BTreeMap::new();
         for member in self.catalog.groups().flat_map(|group| &group.members) {
-            if member.client.gateway == self.shard.config.gateway {
+            if member.client.gateway == self.moment.config.gateway {
                 *groups_counts.entry(member.client.client).or_default() += 1;
             }
         }
@@ -162,50 +153,49 @@ impl Context<'_> {
     }
 }
 
-impl Shard {
-    /// Encode the statistics of the process, joined with those of the catalog and the partitions.
-    pub(super) fn stats_response(
-        &mut self,
-        host: &control::HostStatistics,
-    ) -> headrace_buffer::Slice {
-        let catalog = self.catalog.load();
-        let mut totals = headrace_catalog::Totals::default();
-        let mut topics_count = 0;
-        for stream in catalog.streams() {
-            topics_count += u32::try_from(stream.topics_count()).expect("at most 4096");
-            totals = [totals, stream.totals()].into_iter().sum();
-        }
-        let (major, minor, patch) = self.config.version;
-        let stats = Stats {
-            process_id: host.process_id,
-            cpu_usage: host.cpu_usage_percent,
-            total_cpu_usage: host.total_cpu_usage_percent,
-            memory_usage: host.memory_usage_bytes,
-            total_memory: host.total_memory_bytes,
-            available_memory: host.available_memory_bytes,
-            run_time: host.run_time_micros,
-            start_time: host.start_time_micros,
-            read_bytes: host.read_bytes,
-            written_bytes: host.written_bytes,
-            messages_size_bytes: totals.size_bytes,
-            streams_count: u32::try_from(catalog.streams().len()).expect("at most 4096"),
-            topics_count,
-            partitions_count: totals.partitions_count,
-            segments_count: totals.segments_count,
-            messages_count: totals.messages_count,
-            clients_count: u32::try_from(self.sessions.clients().count()).unwrap_or(u32::MAX),
-            consumer_groups_count: u32::try_from(catalog.groups().count()).unwrap_or(u32::MAX),
-            hostname: &host.hostname,
-            os_name: &host.os_name,
-            os_version: &host.os_version,
-            kernel_version: &host.kernel_version,
-            server_version: &format!("{major}.{minor}.{patch}"),
-            server_semver: semantic_version(major, minor, patch).unwrap_or_default(),
-            cache_metrics: Vec::new(),
-            threads_count: host.threads_count,
-            free_disk_space: host.free_disk_space_bytes,
-            total_disk_space: host.total_disk_space_bytes,
-        };
-        payload_response(|out| stats.encode(out))
+/// Encode the statistics of the process, joined with those of the catalog and the partitions.
+pub(crate) fn stats_response(
+    moment: Moment<'_>,
+    clients: &ClientRegistry,
+    host: &control::HostStatistics,
+) -> headrace_buffer::Slice {
+    let catalog = moment.catalog;
+    let mut totals = headrace_catalog::Totals::default();
+    let mut topics_count = 0;
+    for stream in catalog.streams() {
+        topics_count += u32::try_from(stream.topics_count()).expect("at most 4096");
+        totals = [totals, stream.totals()].into_iter().sum();
     }
+    let (major, minor, patch) = moment.config.version;
+    let stats = Stats {
+        process_id: host.process_id,
+        cpu_usage: host.cpu_usage_percent,
+        total_cpu_usage: host.total_cpu_usage_percent,
+        memory_usage: host.memory_usage_bytes,
+        total_memory: host.total_memory_bytes,
+        available_memory: host.available_memory_bytes,
+        run_time: host.run_time_micros,
+        start_time: host.start_time_micros,
+        read_bytes: host.read_bytes,
+        written_bytes: host.written_bytes,
+        messages_size_bytes: totals.size_bytes,
+        streams_count: u32::try_from(catalog.streams().len()).expect("at most 4096"),
+        topics_count,
+        partitions_count: totals.partitions_count,
+        segments_count: totals.segments_count,
+        messages_count: totals.messages_count,
+        clients_count: u32::try_from(clients.count()).unwrap_or(u32::MAX),
+        consumer_groups_count: u32::try_from(catalog.groups().count()).unwrap_or(u32::MAX),
+        hostname: &host.hostname,
+        os_name: &host.os_name,
+        os_version: &host.os_version,
+        kernel_version: &host.kernel_version,
+        server_version: &format!("{major}.{minor}.{patch}"),
+        server_semver: semantic_version(major, minor, patch).unwrap_or_default(),
+        cache_metrics: Vec::new(),
+        threads_count: host.threads_count,
+        free_disk_space: host.free_disk_space_bytes,
+        total_disk_space: host.total_disk_space_bytes,
+    };
+    payload_response(|out| stats.encode(out))
 }

@@ -7,21 +7,22 @@ use headrace_ticket::{Access, Issuer, Scope, Ticket};
 use headrace_wire::{Status, command::IssueTicket, response::IssuedTicket};
 
 use super::{Context, Handled, Outcome, lookups::LookedUp};
-use crate::{Shard, sessions::connection::Login};
+use crate::moment::Moment;
+use crate::sessions::connection::Login;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Default lifetime of a ticket.
 const LIFETIME_SECONDS: u64 = 600;
 
 /// Scope that a user may grant with a ticket.
-pub(super) struct Permitted {
+pub(crate) struct Permitted {
     holder: Arc<str>,
     scope: Scope,
 }
 
 impl Context<'_> {
     /// Return the scope of a requested ticket. Users can grant only permissions that they have themselves.
-    pub(super) fn permitted(&self, request: &IssueTicket<'_>) -> Result<Permitted, Status> {
+    pub(crate) fn permitted(&self, request: &IssueTicket<'_>) -> Result<Permitted, Status> {
         let looked_up = LookedUp::new(self.catalog, request.stream, request.topic);
         let (stream, id) = (looked_up.stream, looked_up.topic);
         if request.read {
@@ -47,46 +48,45 @@ impl Context<'_> {
     }
 }
 
-impl Shard {
-    pub(super) fn issue_ticket(
-        &mut self,
-        login: Option<&Login>,
-        permitted: &Permitted,
-        lifetime_seconds: u32,
-    ) -> Handled {
-        let key = (self.config.ticket_key.as_ref()).ok_or(Status::FEATURE_UNAVAILABLE)?;
-        let credential = login.ok_or(Status::UNAUTHENTICATED)?.credential();
-        let user = self.catalog.load().user_by_id(credential.user);
-        let password_version = user.map_or(0, |user| user.password_version);
-        let wanted = match lifetime_seconds {
-            0 => LIFETIME_SECONDS,
-            seconds => seconds.into(),
-        };
-        let now = self.wall().0 / MICROS_PER_SECOND;
-        let lifetime = wanted.min(self.config.ticket_seconds_max);
-        let login_ends = credential.expires_at.map(|at| at.0 / MICROS_PER_SECOND);
-        let not_after = (now + lifetime).min(login_ends.unwrap_or(u64::MAX));
-        let ticket = Ticket {
-            holder: permitted.holder.as_ref().into(),
-            scope: permitted.scope,
-            not_after,
-            id: self.random.u128(..),
-            issuer: Some(Issuer {
-                user: credential.user,
-                // Another interface of this process vouches for its callers. Tickets that they issue end with the
-                // password.
-                password_version: match credential.password_version {
-                    0 => password_version,
-                    version => version,
-                },
-                token: credential.token,
-            }),
-        };
-        let text = ticket.sign(key).map_err(|_| Status::INVALID_USERNAME)?;
-        let issued = IssuedTicket {
-            ticket: &text,
-            not_after,
-        };
-        Ok(Outcome::payload(|out| issued.encode(out)))
-    }
+pub(crate) fn issue_ticket(
+    moment: Moment<'_>,
+    random: &mut fastrand::Rng,
+    login: Option<&Login>,
+    permitted: &Permitted,
+    lifetime_seconds: u32,
+) -> Handled {
+    let key = (moment.config.ticket_key.as_ref()).ok_or(Status::FEATURE_UNAVAILABLE)?;
+    let credential = login.ok_or(Status::UNAUTHENTICATED)?.credential();
+    let user = moment.catalog.user_by_id(credential.user);
+    let password_version = user.map_or(0, |user| user.password_version);
+    let wanted = match lifetime_seconds {
+        0 => LIFETIME_SECONDS,
+        seconds => seconds.into(),
+    };
+    let now = moment.wall.0 / MICROS_PER_SECOND;
+    let lifetime = wanted.min(moment.config.ticket_seconds_max);
+    let login_ends = credential.expires_at.map(|at| at.0 / MICROS_PER_SECOND);
+    let not_after = (now + lifetime).min(login_ends.unwrap_or(u64::MAX));
+    let ticket = Ticket {
+        holder: permitted.holder.as_ref().into(),
+        scope: permitted.scope,
+        not_after,
+        id: random.u128(..),
+        issuer: Some(Issuer {
+            user: credential.user,
+            // Another interface of this process vouches for its callers. Tickets that they issue end with the
+            // password.
+            password_version: match credential.password_version {
+                0 => password_version,
+                version => version,
+            },
+            token: credential.token,
+        }),
+    };
+    let text = ticket.sign(key).map_err(|_| Status::INVALID_USERNAME)?;
+    let issued = IssuedTicket {
+        ticket: &text,
+        not_after,
+    };
+    Ok(Outcome::payload(|out| issued.encode(out)))
 }

@@ -20,7 +20,7 @@ use headrace_wire::{
 
 use super::{Context, Handled, Outcome, check_new_name};
 
-pub(super) fn login(request: &LoginUser<'_>) -> Handled {
+pub(crate) fn login(request: &LoginUser<'_>) -> Handled {
     check_username(request.username)?;
     check_password(request.password)?;
     Ok(Outcome::Control(Operation::LoginWithPassword(
@@ -31,7 +31,7 @@ pub(super) fn login(request: &LoginUser<'_>) -> Handled {
     )))
 }
 
-pub(super) fn login_with_token(request: &LoginWithAccessToken<'_>) -> Outcome {
+pub(crate) fn login_with_token(request: &LoginWithAccessToken<'_>) -> Outcome {
     Outcome::Control(Operation::LoginWithToken(control::LoginWithToken {
         token: request.token.into(),
     }))

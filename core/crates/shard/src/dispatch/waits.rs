@@ -14,13 +14,9 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
-use crate::{
-    Shard,
-    api::Effect,
-    config::Hosting,
-    hosting::members::membership,
-    sessions::connection::{Requester, Session},
-};
+use crate::moment::Moment;
+use crate::sessions::registry::ClientRegistry;
+use crate::{config::Hosting, hosting::members::membership, sessions::connection::Session};
 
 /// Version of the extension numbers. A change of meaning requires another version.
 const EXTENSIONS_VERSION: u32 = 1;
@@ -41,82 +37,66 @@ pub(crate) struct Plan {
 
 /// A request that waits for messages.
 pub(crate) struct Wait {
-    plan: Plan,
-    micros: u64,
+    pub(crate) plan: Plan,
+    pub(crate) micros: u64,
     /// Rate of reading the topic, if it has a quota.
-    rate: Option<Arc<Rate>>,
+    pub(crate) rate: Option<Arc<Rate>>,
 }
 
-impl Shard {
-    pub(super) fn capabilities(&self) -> Outcome {
-        let limit = |kind: LimitKind, value| Limit {
-            kind: kind as u32,
-            value,
-        };
-        let config = &self.config;
-        // Only partition nodes accept tickets. Users log in at gateways, where they can issue tickets and commit
-        // transactions.
-        let takes_tickets = matches!(config.hosting, Hosting::Placed { .. });
-        let makes_tickets = !takes_tickets && config.ticket_key.is_some();
-        let is_served = |code: CommandCode| match code.served_by() {
-            ServedBy::All => true,
-            ServedBy::PartitionNodes => takes_tickets,
-            ServedBy::TicketIssuers => makes_tickets,
-            ServedBy::Gateways => !takes_tickets,
-        };
-        let capabilities = Capabilities {
-            version: EXTENSIONS_VERSION,
-            codes: (CommandCode::ALL.iter())
-                .filter(|code| code.is_extension() && is_served(**code))
-                .map(|code| code.code())
-                .collect(),
-            limits: vec![
-                limit(
-                    LimitKind::RequestBytes,
-                    limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX.into(),
-                ),
-                limit(LimitKind::SendBytes, config.send_payload_bytes_max as u64),
-                limit(
-                    LimitKind::PollBytes,
-                    config.partition.poll_size_bytes_max.into(),
-                ),
-                limit(LimitKind::WaitMicros, config.wait_micros_max),
-                limit(
-                    LimitKind::WaitedPartitions,
-                    config.waited_partitions_max as u64,
-                ),
-            ],
-        };
-        Outcome::payload(|out| capabilities.encode(out))
-    }
+pub(crate) fn capabilities(moment: Moment<'_>) -> Outcome {
+    let limit = |kind: LimitKind, value| Limit {
+        kind: kind as u32,
+        value,
+    };
+    let config = &moment.config;
+    // Only partition nodes accept tickets. Users log in at gateways, where they can issue tickets and commit
+    // transactions.
+    let takes_tickets = matches!(config.hosting, Hosting::Placed { .. });
+    let makes_tickets = !takes_tickets && config.ticket_key.is_some();
+    let is_served = |code: CommandCode| match code.served_by() {
+        ServedBy::All => true,
+        ServedBy::PartitionNodes => takes_tickets,
+        ServedBy::TicketIssuers => makes_tickets,
+        ServedBy::Gateways => !takes_tickets,
+    };
+    let capabilities = Capabilities {
+        version: EXTENSIONS_VERSION,
+        codes: (CommandCode::ALL.iter())
+            .filter(|code| code.is_extension() && is_served(**code))
+            .map(|code| code.code())
+            .collect(),
+        limits: vec![
+            limit(
+                LimitKind::RequestBytes,
+                limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX.into(),
+            ),
+            limit(LimitKind::SendBytes, config.send_payload_bytes_max as u64),
+            limit(
+                LimitKind::PollBytes,
+                config.partition.poll_size_bytes_max.into(),
+            ),
+            limit(LimitKind::WaitMicros, config.wait_micros_max),
+            limit(
+                LimitKind::WaitedPartitions,
+                config.waited_partitions_max as u64,
+            ),
+        ],
+    };
+    Outcome::payload(|out| capabilities.encode(out))
+}
 
-    /// Begin to wait. Returns false if the request has to wait for its topic's quota first.
-    pub(super) fn wait(
-        &mut self,
-        requester: &mut Requester<'_>,
-        code: u32,
-        wait: Wait,
-        payload: &[u8],
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let is_paid = self.pay(requester, code, wait.plan.topic, wait.rate, 0, effects);
-        if is_paid {
-            self.begin_wait(requester, wait.plan, wait.micros, payload, effects);
-        }
-        is_paid
-    }
-
-    /// Plan a waiting request according to the current catalog.
-    pub(crate) fn plan_wait(
-        &mut self,
-        session: &Session,
-        request: &WaitMessages<'_>,
-    ) -> Result<Plan, Status> {
-        let user: UserId = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
-        let catalog = self.catalog.load().clone();
-        let context = Context::new(self, &catalog, session, user);
-        context.plan_wait(request)
-    }
+/// Plan a waiting request according to the current catalog.
+pub(crate) fn plan_wait(
+    moment: Moment<'_>,
+    clients: &ClientRegistry,
+    session: &Session,
+    request: &WaitMessages<'_>,
+) -> Result<Plan, Status> {
+    let user: UserId = session
+        .current_user(moment)
+        .ok_or(Status::UNAUTHENTICATED)?;
+    let context = Context::new(moment, clients, session, user);
+    context.plan_wait(request)
 }
 
 impl Context<'_> {

@@ -11,8 +11,8 @@ use std::{
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Partition;
 
+use super::troubles::Troubles;
 use super::{HostedPartition, HostingState, Partitions};
-use crate::progress::Troubles;
 
 /// Need for an operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -17,11 +17,13 @@ use std::{
 use headrace_buffer::BufferPool;
 use headrace_model::UserId;
 
-use super::Memory;
+use super::{Memory, MemoryUse};
 use crate::{
-    Shard,
-    api::{ConnectionKey, Effect, Mail, PartitionCall},
-    sessions::connection::{Connection, Session},
+    api::ConnectionKey,
+    sessions::{
+        Sessions,
+        connection::{Connection, Session},
+    },
 };
 
 /// Divisor of the budget for the answers of all users. Their buffers may be twice as large as what they contain, and
@@ -225,7 +227,7 @@ impl Memory {
     }
 }
 
-impl Shard {
+impl MemoryUse {
     /// Claim memory for a large payload on behalf of the session's user. Returns false if the request waits until
     /// others of the user are answered.
     pub(crate) fn claim_memory(&mut self, connection: &mut Connection, bytes: usize) -> bool {
@@ -244,21 +246,26 @@ impl Shard {
 
     /// Claim memory for the answer to the request in flight: for a message of this size that it has found, or for
     /// messages that have become available. Returns the maximum size of the answer. `None` if the request waits;
-    /// [`Shard::repeat_poll`] follows.
-    pub(crate) fn claim_again(&mut self, key: ConnectionKey, message: Option<u64>) -> Option<u32> {
-        let mut connection = self.sessions.take(key)?;
+    /// its poll is repeated later.
+    pub(crate) fn claim_again(
+        &mut self,
+        sessions: &mut Sessions,
+        key: ConnectionKey,
+        message: Option<u64>,
+    ) -> Option<u32> {
+        let mut connection = sessions.take(key)?;
         connection.pipeline.release_answer_claim();
         let wants = message.map_or(Wants::Continue, Wants::Message);
         let is_claimed = self.claim_or_wait(&mut connection, wants);
         let bytes_max = is_claimed.then(|| connection.pipeline.answer_bytes_max());
-        self.sessions.put(connection);
+        sessions.put(connection);
         bytes_max
     }
 
     /// Count the answer to the request in flight, which was too small to need room before.
-    pub(crate) fn count_answer(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.sessions.get_mut(key)
-            && let Some(share) = self.memory.shared.share_of(&mut connection.session)
+    pub(crate) fn count_answer(&mut self, sessions: &mut Sessions, key: ConnectionKey) {
+        if let Some(connection) = sessions.get_mut(key)
+            && let Some(share) = self.shared.share_of(&mut connection.session)
         {
             connection.pipeline.hold_answer(Claim {
                 share,
@@ -268,63 +275,29 @@ impl Shard {
         }
     }
 
-    /// Continue a request in flight that has got room for its answer.
-    fn repeat_poll(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        if self.routing.has_wait(key) {
-            return self.resume_wait(key, effects);
-        }
-        let connection = self.sessions.get_mut(key);
-        if let Some(call) = connection.and_then(|connection| connection.pipeline.limit_poll()) {
-            let owner = self.owner(call.namespace);
-            let PartitionCall {
-                origin,
-                namespace,
-                request,
-            } = call;
-            let call = PartitionCall {
-                origin,
-                namespace,
-                request: headrace_partition::Request::Poll(request),
-            };
-            self.route_mail(owner, Mail::Call(call), effects);
-        }
-    }
-
-    /// Repeat a poll whose first message is larger than its part of the share, as soon as there is room for it.
-    pub(crate) fn poll_again(
-        &mut self,
-        key: ConnectionKey,
-        message_bytes: u64,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.claim_again(key, Some(message_bytes)).is_some() {
-            self.repeat_poll(key, effects);
-        }
-    }
-
     fn claim_or_wait(&mut self, connection: &mut Connection, wants: Wants) -> bool {
         if connection.share_turn > 0 {
             return false;
         }
-        let Some(share) = self.memory.shared.share_of(&mut connection.session) else {
+        let Some(share) = self.shared.share_of(&mut connection.session) else {
             return true;
         };
         let place = (share.0.user, wants.kind());
         // Earlier requests of the user come first.
-        if !self.memory.excess.by_user.contains_key(&place)
+        if !self.excess.by_user.contains_key(&place)
             && let Some(claim) = wants.claim(&share)
         {
             connection.hold(claim);
             return true;
         }
         share.0.totals.waiting.fetch_add(1, Ordering::Relaxed);
-        self.memory.excess.last_turn += 1;
-        connection.share_turn = self.memory.excess.last_turn;
+        self.excess.last_turn += 1;
+        connection.share_turn = self.excess.last_turn;
         let fresh = || Waiting {
             share,
             requests: VecDeque::new(),
         };
-        let waiting = (self.memory.excess.by_user.entry(place)).or_insert_with(fresh);
+        let waiting = (self.excess.by_user.entry(place)).or_insert_with(fresh);
         waiting.requests.push_back(Request {
             key: connection.key,
             turn: connection.share_turn,
@@ -334,8 +307,9 @@ impl Shard {
     }
 
     /// Resume requests whose users have room in their shares again.
-    pub(super) fn serve_excess(&mut self, effects: &mut Vec<Effect>) {
-        let mut by_user = core::mem::take(&mut self.memory.excess.by_user);
+    /// Returns the connections whose requests are in flight: their polls are to be repeated.
+    pub(crate) fn serve_excess(&mut self, sessions: &mut Sessions) -> Vec<ConnectionKey> {
+        let mut by_user = core::mem::take(&mut self.excess.by_user);
         let mut repeated = Vec::new();
         by_user.retain(|_, waiting| {
             while let Some(first) = waiting.requests.front().copied() {
@@ -343,7 +317,7 @@ impl Shard {
                 let waits = |connection: &&mut Connection| {
                     connection.share_turn == first.turn && (is_begun || !connection.closing)
                 };
-                if let Some(connection) = self.sessions.get_mut(first.key).filter(waits) {
+                if let Some(connection) = sessions.get_mut(first.key).filter(waits) {
                     let Some(claim) = first.wants.claim(&waiting.share) else {
                         return true;
                     };
@@ -352,7 +326,7 @@ impl Shard {
                     if is_begun {
                         repeated.push(first.key);
                     } else {
-                        self.sessions.touch(first.key);
+                        sessions.touch(first.key);
                     }
                 }
                 waiting.requests.pop_front();
@@ -361,10 +335,8 @@ impl Shard {
             }
             false
         });
-        self.memory.excess.by_user = by_user;
-        for key in repeated {
-            self.repeat_poll(key, effects);
-        }
+        self.excess.by_user = by_user;
+        repeated
     }
 }
 

@@ -14,7 +14,6 @@ mod budget;
 mod calls;
 mod config;
 mod contacts;
-mod events;
 mod lanes;
 mod link;
 mod loss;
@@ -36,6 +35,7 @@ use self::{
     budget::Budgets, calls::Calls, lanes::Lane, link::Link, statistics::Gatherings, watching::Watch,
 };
 pub use self::{config::LinksConfig, contacts::NodeContacts};
+use crate::moment::Moment;
 use crate::{
     api::{ConnectionKey, Effect, LinkNumber, Origin, PartitionAnswer},
     config::ShardConfig,
@@ -78,13 +78,6 @@ pub(crate) enum LinkEvent {
         origin: Origin,
         request: (u32, Box<[u8]>),
     },
-}
-
-/// Catalog and time of the current step.
-#[derive(Clone, Copy)]
-pub(crate) struct Moment<'a> {
-    pub(crate) catalog: &'a Arc<Catalog>,
-    pub(crate) now: Timestamp,
 }
 
 /// All links of a shard, and all calls and watches on them.

@@ -16,18 +16,20 @@ use hashbrown::HashMap;
 use headrace_link::{EndWait, Refusal, WhenReady};
 use headrace_model::{Namespace, Timestamp, UserId};
 use headrace_partition::{PartitionError, Poll, ReadError, Response};
-use headrace_wire::{Status, message::HEADER_BYTES};
+use headrace_wire::message::HEADER_BYTES;
 
+use crate::dispatch::explaining::explanation;
+use crate::moment::Moment;
 use crate::{
-    Shard,
     api::{
         ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll,
     },
     dispatch::{Plan, encode_partition_answer, nothing_polled},
     hosting::members::find_member,
     routing::costs::Costs,
-    sessions::connection::{Requester, status_response},
+    sessions::connection::Requester,
 };
+use crate::{memory::MemoryUse, routing::mail::Ways, sessions::Sessions};
 
 /// Maximum size of the answer to a parked request, which holds no part of its user's share.
 const PARKED_BYTES_MAX: u32 = 64 << 10;
@@ -85,10 +87,10 @@ impl Phase {
 }
 
 impl Wait {
-    fn origin(&self, shard: &Shard, key: ConnectionKey) -> Origin {
+    fn origin(&self, moment: Moment<'_>, key: ConnectionKey) -> Origin {
         Origin {
             trace: None,
-            shard: shard.config.shard,
+            shard: moment.config.shard,
             connection: key,
             sequence: self.sequence,
             member: self.plan.member,
@@ -121,7 +123,7 @@ impl Wait {
 }
 
 /// Number of partitions that a plan counts against the limit of waits and watches.
-fn cost(plan: &Plan) -> usize {
+pub(crate) fn cost(plan: &Plan) -> usize {
     plan.places.len().max(1)
 }
 
@@ -179,6 +181,14 @@ impl Waits {
     }
 }
 
+/// The waiting requests, with all that an answer to one of them needs.
+pub(crate) struct Waiting<'a> {
+    pub(crate) waits: &'a mut Waits,
+    pub(crate) ways: Ways<'a>,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) memory: &'a mut MemoryUse,
+}
+
 /// Consequence of a partition's answer.
 enum Step {
     /// Ignore an answer that belongs to an abandoned plan.
@@ -223,7 +233,7 @@ fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
     }
 }
 
-impl Shard {
+impl Waiting<'_> {
     /// Start to wait with an admitted request.
     pub(crate) fn begin_wait(
         &mut self,
@@ -234,19 +244,14 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let user = requester.session.principal().unwrap_or(plan.user);
-        let count_max = self.config.waited_partitions_max;
-        if !self.routing.may_subscribe(user, cost(&plan), count_max) {
-            let response = status_response(Status::TOO_MANY_WAITS);
-            return requester.pipeline.respond(response);
-        }
         // The client cannot send heartbeats while it waits.
-        requester.session.last_heartbeat = self.now;
+        requester.session.last_heartbeat = self.ways.moment.now;
         let key = requester.key;
-        let micros = micros.min(self.config.wait_micros_max);
+        let micros = micros.min(self.ways.moment.config.wait_micros_max);
         let mut wait = Box::new(Wait {
             user,
             sequence: requester.pipeline.begin_alone(),
-            deadline: Timestamp(self.now.0.saturating_add(micros)),
+            deadline: Timestamp(self.ways.moment.now.0.saturating_add(micros)),
             is_due: false,
             request: request.into(),
             plan,
@@ -256,7 +261,7 @@ impl Shard {
             bytes_max: Some(requester.pipeline.answer_bytes_max()),
         });
         self.enter(key, &mut wait, effects);
-        self.routing.waits.insert(key, wait);
+        self.waits.insert(key, wait);
     }
 
     /// Execute the plan: poll the first of its partitions.
@@ -266,7 +271,7 @@ impl Shard {
         match wait.plan.places[..] {
             [] => wait.phase = Phase::Nowhere,
             [first, ..] => {
-                let catalog = self.catalog.load();
+                let catalog = self.ways.moment.catalog;
                 // The start rotates, so that partitions that always have messages do not starve the others.
                 let turn = wait.plan.member.and_then(|membership| {
                     find_member(membership, catalog, first)?.next_partition()
@@ -307,7 +312,7 @@ impl Shard {
         when_ready: WhenReady,
         effects: &mut Vec<Effect>,
     ) {
-        let origin = wait.origin(self, key);
+        let origin = wait.origin(self.ways.moment, key);
         let minimum_bytes = if wait.is_due {
             0
         } else {
@@ -324,13 +329,13 @@ impl Shard {
             bytes_max,
             ..wait.plan.poll
         };
-        let owner = self.owner(namespace);
+        let owner = self.ways.owner(namespace);
         let mail = Mail::Wait(PartitionCall {
             origin,
             namespace,
             request: WaitingPoll { poll, when_ready },
         });
-        self.route_mail(owner, mail, effects);
+        self.ways.carry(owner, mail, effects);
     }
 
     fn stop(
@@ -340,13 +345,13 @@ impl Shard {
         stop: EndWait,
         effects: &mut Vec<Effect>,
     ) {
-        let owner = self.owner(namespace);
+        let owner = self.ways.owner(namespace);
         let mail = Mail::StopWaiting {
             origin,
             namespace,
             stop,
         };
-        self.route_mail(owner, mail, effects);
+        self.ways.carry(owner, mail, effects);
     }
 
     /// Cancel the pending notifications of all partitions.
@@ -364,7 +369,7 @@ impl Shard {
             } => Some(*place),
             _ => return,
         };
-        let origin = wait.origin(self, key);
+        let origin = wait.origin(self.ways.moment, key);
         for place in &wait.plan.places {
             if Some(*place) != except {
                 self.stop(origin, *place, EndWait::Cancel, effects);
@@ -380,13 +385,13 @@ impl Shard {
             result,
         } = answer;
         let key = origin.connection;
-        let Some(mut wait) = self.routing.waits.take(key) else {
+        let Some(mut wait) = self.waits.take(key) else {
             return;
         };
         if wait.is_polled_elsewhere(namespace) {
             // The partition cannot notify any longer: the next poll there returns the reason.
             wait.note_ready(namespace);
-            return self.routing.waits.insert(key, wait);
+            return self.waits.insert(key, wait);
         }
         if let Err(Refusal::Partition(PartitionError::Read(ReadError::TooLarge { bytes }))) = result
         {
@@ -403,10 +408,10 @@ impl Shard {
             } else {
                 wait.phase = phase;
             }
-            return self.routing.waits.insert(key, wait);
+            return self.waits.insert(key, wait);
         }
         match next_step(&wait, &result) {
-            Step::Ignore => return self.routing.waits.insert(key, wait),
+            Step::Ignore => return self.waits.insert(key, wait),
             Step::Anew => {
                 let lost = matches!(result, Err(Refusal::NothingAssigned)).then_some(namespace);
                 return self.wait_anew(key, wait, lost, effects);
@@ -418,20 +423,20 @@ impl Shard {
             Step::Wait => {
                 let is_lost = matches!(result, Err(Refusal::NothingAssigned));
                 self.wait_on(key, &mut wait, is_lost, effects);
-                return self.routing.waits.insert(key, wait);
+                return self.waits.insert(key, wait);
             }
             Step::Answer => self.disarm(key, &wait, effects),
         }
         if wait.bytes_max.is_none() {
-            self.count_answer(key);
+            self.memory.count_answer(self.sessions, key);
         }
         if let (Some(member), false) = (wait.plan.member, wait.plan.is_named) {
-            let member = find_member(member, self.catalog.load(), namespace);
+            let member = find_member(member, self.ways.moment.catalog, namespace);
             if let Some(member) = member {
                 member.set_last_polled(namespace.partition());
             }
         }
-        let explanation = self.explanation(namespace, &result);
+        let explanation = explanation(self.ways.moment, namespace, &result);
         self.end_wait(key, wait.sequence, |pipeline, sequence| {
             let explanation = explanation.as_deref();
             encode_partition_answer(pipeline, sequence, namespace, result, explanation);
@@ -444,8 +449,8 @@ impl Shard {
     /// Count the partition of a request that has waited, and move the connection to its owner if due. This could not
     /// happen earlier: a connection that is about to move is not read from, so a closed client would go unnoticed.
     fn follow_wait(&mut self, key: ConnectionKey, namespace: Namespace) {
-        let home = self.config.shard;
-        let shard = self.owner(namespace).shard_for(home);
+        let home = self.ways.moment.config.shard;
+        let shard = self.ways.owner(namespace).shard_for(home);
         if let Some(connection) = self.sessions.get_mut(key)
             && connection.session.affinity.count(shard, home)
         {
@@ -515,7 +520,7 @@ impl Shard {
         };
         debug_assert_eq!(wait.plan.places.get(place), Some(&namespace));
         self.poll_in(key, &mut wait, Phase::Taking { place }, None, effects);
-        self.routing.waits.insert(key, wait);
+        self.waits.insert(key, wait);
     }
 
     /// Process a partition's notification that it has enough messages.
@@ -526,10 +531,10 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let key = origin.connection;
-        if !self.routing.waits.has_asked(&origin) {
+        if !self.waits.has_asked(&origin) {
             return;
         }
-        let Some(mut wait) = self.routing.waits.take(key) else {
+        let Some(mut wait) = self.waits.take(key) else {
             return;
         };
         if matches!(wait.phase, Phase::Notified) && wait.plan.places.contains(&namespace) {
@@ -537,6 +542,6 @@ impl Shard {
         } else {
             wait.note_ready(namespace);
         }
-        self.routing.waits.insert(key, wait);
+        self.waits.insert(key, wait);
     }
 }

@@ -20,11 +20,11 @@ use headrace_wire::{
 };
 
 use crate::{
-    Shard,
     api::{ConnectionKey, Effect, Mail},
     routing::costs::Costs,
     sessions::connection::{Requester, payload_response, status_response},
 };
+use crate::{routing::mail::Ways, sessions::Sessions};
 
 /// Maximum number of partitions in one frame.
 const FRAME_PARTITIONS_MAX: usize = 1024;
@@ -41,7 +41,7 @@ struct Seen {
 
 /// Watches of one connection.
 #[derive(Default)]
-struct Watching {
+struct ConnectionWatches {
     places: HashMap<Namespace, Place, FixedState>,
     /// Partitions whose newest view was not sent, oldest first.
     due: VecDeque<Namespace>,
@@ -61,7 +61,7 @@ struct Place {
 #[derive(Default)]
 pub(crate) struct Watches {
     seen: HashMap<Namespace, Seen, FixedState>,
-    by_connection: HashMap<ConnectionKey, Watching, FixedState>,
+    by_connection: HashMap<ConnectionKey, ConnectionWatches, FixedState>,
     costs: Costs,
 }
 
@@ -78,9 +78,9 @@ impl Watches {
 
     /// Note what the notifications of a connection name from now on.
     fn name_openings(&mut self, key: ConnectionKey, user: UserId, names_openings: bool) {
-        let fresh = || Watching {
+        let fresh = || ConnectionWatches {
             user,
-            ..Watching::default()
+            ..ConnectionWatches::default()
         };
         let watching = self.by_connection.entry(key).or_insert_with(fresh);
         watching.names_openings = names_openings;
@@ -104,9 +104,9 @@ impl Watches {
         namespace: Namespace,
         incarnation: u64,
     ) -> bool {
-        let fresh = || Watching {
+        let fresh = || ConnectionWatches {
             user,
-            ..Watching::default()
+            ..ConnectionWatches::default()
         };
         let watching = self.by_connection.entry(key).or_insert_with(fresh);
         let seen = self.seen.entry(namespace).or_default();
@@ -206,9 +206,16 @@ impl Watches {
     }
 }
 
+/// The watches, with the ways to the watched partitions and the connections that watch.
+pub(crate) struct Watching<'a> {
+    pub(crate) watches: &'a mut Watches,
+    pub(crate) ways: Ways<'a>,
+    pub(crate) sessions: &'a mut Sessions,
+}
+
 /// Notifications that are due for a connection.
 #[derive(Default)]
-struct Due {
+pub(crate) struct Due {
     entries: Vec<WatchedLog>,
     names_openings: bool,
 }
@@ -261,8 +268,8 @@ fn refusal(
     (!authorise(catalog, user, Action::Poll(stream, topic))).then_some(Status::UNAUTHORIZED)
 }
 
-impl Shard {
-    /// Start or stop to watch partitions for a connection.
+impl Watching<'_> {
+    /// Start or stop to watch partitions for a connection, which was admitted.
     pub(crate) fn watch(
         &mut self,
         requester: &mut Requester<'_>,
@@ -274,22 +281,10 @@ impl Shard {
         match action {
             WatchAction::Add | WatchAction::AddNamingOpenings => {
                 let user = requester.session.principal().unwrap_or_default();
-                let count_max = self.config.waited_partitions_max;
-                if !(self.routing).may_subscribe(user, places.len(), count_max) {
-                    let response = status_response(Status::TOO_MANY_WAITS);
-                    return requester.pipeline.respond(response);
-                }
-                self.routing.watches.name_openings(
-                    key,
-                    user,
-                    action == WatchAction::AddNamingOpenings,
-                );
+                self.watches
+                    .name_openings(key, user, action == WatchAction::AddNamingOpenings);
                 for (namespace, incarnation) in places {
-                    if self
-                        .routing
-                        .watches
-                        .insert(key, user, *namespace, *incarnation)
-                    {
+                    if self.watches.insert(key, user, *namespace, *incarnation) {
                         self.arm_watch(*namespace, effects);
                     }
                 }
@@ -299,7 +294,7 @@ impl Shard {
                 self.unwatch(key, namespaces, effects);
             }
         }
-        requester.session.is_watching = !self.routing.watches.is_over(key);
+        requester.session.is_watching = !self.watches.is_over(key);
         requester.pipeline.respond(status_response(Status::OK));
     }
 
@@ -309,56 +304,63 @@ impl Shard {
         namespaces: impl IntoIterator<Item = Namespace>,
         effects: &mut Vec<Effect>,
     ) {
-        let shard = self.config.shard;
-        for namespace in self.routing.watches.remove(key, namespaces) {
-            let owner = self.owner(namespace);
-            self.route_mail(owner, Mail::Unwatch { namespace, shard }, effects);
+        let shard = self.ways.moment.config.shard;
+        for namespace in self.watches.remove(key, namespaces) {
+            let owner = self.ways.owner(namespace);
+            self.ways
+                .carry(owner, Mail::Unwatch { namespace, shard }, effects);
         }
     }
 
     /// Ask the shard of a partition to notify when the known view is outdated.
     fn arm_watch(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
-        let Some(known) = self.routing.watches.seen.get_mut(&namespace) else {
+        let Some(known) = self.watches.seen.get_mut(&namespace) else {
             return;
         };
         known.is_armed = true;
-        let (seen, shard) = (known.view.clone(), self.config.shard);
-        let owner = self.owner(namespace);
+        let (seen, shard) = (known.view.clone(), self.ways.moment.config.shard);
+        let owner = self.ways.owner(namespace);
         let mail = Mail::Watch {
             namespace,
             shard,
             seen,
         };
-        self.route_mail(owner, mail, effects);
+        self.ways.carry(owner, mail, effects);
     }
 
     /// Process a notification about a watched partition.
     pub(crate) fn watch_notified(&mut self, namespace: Namespace, view: WatchedState) {
-        let Some(seen) = self.routing.watches.seen.get_mut(&namespace) else {
+        let Some(seen) = self.watches.seen.get_mut(&namespace) else {
             return;
         };
         seen.view = Some(view);
         seen.is_armed = false;
         for key in seen.watchers.clone() {
-            self.routing.watches.owe(key, namespace);
+            self.watches.owe(key, namespace);
             self.sessions.touch(key);
         }
     }
 
-    /// Send a connection its due notifications, unless earlier ones are still being sent.
-    pub(crate) fn notify(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
+    /// Take the notifications that are due for a connection, unless earlier ones are still being sent.
+    pub(crate) fn take_due(
+        &mut self,
+        key: ConnectionKey,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Due> {
+        let connection = self.sessions.get_mut(key)?;
         if !connection.session.is_watching || connection.sending || connection.closing {
-            return;
+            return None;
         }
-        let (due, unarmed) = self.routing.watches.take_due(key);
+        let (due, unarmed) = self.watches.take_due(key);
         for namespace in unarmed {
             self.arm_watch(namespace, effects);
         }
-        self.deliver_answers(effects);
-        let is_watching = !self.routing.watches.is_over(key);
+        Some(due)
+    }
+
+    /// Send a connection these notifications.
+    pub(crate) fn send(&mut self, key: ConnectionKey, due: &Due) {
+        let is_watching = !self.watches.is_over(key);
         if let Some(connection) = self.sessions.get_mut(key) {
             connection.session.is_watching = is_watching;
             if !due.entries.is_empty() {
@@ -370,17 +372,17 @@ impl Shard {
 
     /// Apply a new catalog: stop watching partitions that are gone, or that the user may no longer see.
     pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
-        let keys: Vec<ConnectionKey> = self.routing.watches.by_connection.keys().copied().collect();
-        let (catalog, now) = (Arc::clone(self.catalog.load()), self.wall());
+        let keys: Vec<ConnectionKey> = self.watches.by_connection.keys().copied().collect();
+        let (catalog, now) = (self.ways.moment.catalog, self.ways.moment.wall);
         for key in keys {
             let user = self
                 .sessions
                 .get_mut(key)
                 .and_then(|connection| connection.session.login.as_ref())
-                .map(|login| (login.user(), login.holds(&catalog, now)));
+                .map(|login| (login.user(), login.holds(catalog, now)));
             let is_all = user.is_none_or(|(user, _)| changes.has_user(user));
             let user = user.filter(|(_, holds)| *holds).map(|(user, _)| user);
-            let Some(watching) = self.routing.watches.by_connection.get_mut(&key) else {
+            let Some(watching) = self.watches.by_connection.get_mut(&key) else {
                 continue;
             };
             let touched = watching.places.iter().filter(|(namespace, _)| {
@@ -389,7 +391,7 @@ impl Shard {
             let mut gone = Vec::new();
             for (namespace, place) in touched {
                 let status = match user {
-                    Some(user) => refusal(&catalog, user, *namespace, place.incarnation),
+                    Some(user) => refusal(catalog, user, *namespace, place.incarnation),
                     None => Some(Status::UNAUTHENTICATED),
                 };
                 if let Some(status) = status {
@@ -406,10 +408,10 @@ impl Shard {
 
     /// Remove all watches of a closed connection.
     pub(crate) fn forget_watches(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        if let Some(watching) = self.routing.watches.by_connection.get(&key) {
+        if let Some(watching) = self.watches.by_connection.get(&key) {
             let namespaces: Vec<Namespace> = watching.places.keys().copied().collect();
             self.unwatch(key, namespaces, effects);
-            self.routing.watches.by_connection.remove(&key);
+            self.watches.by_connection.remove(&key);
         }
     }
 }

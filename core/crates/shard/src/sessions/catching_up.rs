@@ -9,8 +9,9 @@
 use headrace_proto::control::v1::{CatchUp, request::Operation};
 use headrace_wire::Status;
 
+use crate::moment::Moment;
+use crate::sessions::Sessions;
 use crate::{
-    Shard,
     api::{ConnectionKey, Effect, Origin, Sequence},
     config::Hosting,
     dispatch::control_request,
@@ -44,40 +45,12 @@ pub(crate) fn may_be_stale_catalog(status: Status) -> bool {
     STALE_CATALOG_STATUSES.contains(&status)
 }
 
-impl Shard {
-    /// Handle a request that misses something. Returns true if it stays in the inbox to be tried again.
-    pub(crate) fn catches_up(
-        &self,
-        key: ConnectionKey,
-        session: &mut Session,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        // The catalog of a complete server is always current, and nodes are asked by gateways only.
-        let is_behind = self.config.hosting == Hosting::Nothing
-            && session.login.is_some()
-            && session.catching_up == CatchingUp::No;
-        if is_behind {
-            session.catching_up = CatchingUp::Asked;
-            effects.push(Effect::Control {
-                origin: Origin {
-                    shard: self.config.shard,
-                    connection: key,
-                    // No request in flight has this sequence: the request has not begun.
-                    sequence: Sequence(u64::MAX),
-                    member: None,
-                    trace: None,
-                },
-                request: control_request(session, Operation::CatchUp(CatchUp {})),
-            });
-        }
-        is_behind
-    }
-
+impl Sessions {
     /// Process the control plane's reply on this connection. Returns true if the next request waits for it. The reply
     /// counts even if the catalog did not arrive: what is missing then is refused.
-    pub(crate) fn has_caught_up(&mut self, key: ConnectionKey) -> bool {
-        let now = self.now;
-        let Some(connection) = self.sessions.get_mut(key) else {
+    pub(crate) fn has_caught_up(&mut self, moment: Moment<'_>, key: ConnectionKey) -> bool {
+        let now = moment.now;
+        let Some(connection) = self.get_mut(key) else {
             return false;
         };
         let has_waited = connection.session.catching_up == CatchingUp::Asked;
@@ -85,8 +58,36 @@ impl Shard {
             connection.session.catching_up = CatchingUp::Done;
             // The client could not send a heartbeat while it waited.
             connection.session.last_heartbeat = now;
-            self.sessions.touch(key);
+            self.touch(key);
         }
         has_waited
     }
+}
+
+/// Handle a request that misses something. Returns true if it stays in the inbox to be tried again.
+pub(crate) fn catches_up(
+    moment: Moment<'_>,
+    key: ConnectionKey,
+    session: &mut Session,
+    effects: &mut Vec<Effect>,
+) -> bool {
+    // The catalog of a complete server is always current, and nodes are asked by gateways only.
+    let is_behind = moment.config.hosting == Hosting::Nothing
+        && session.login.is_some()
+        && session.catching_up == CatchingUp::No;
+    if is_behind {
+        session.catching_up = CatchingUp::Asked;
+        effects.push(Effect::Control {
+            origin: Origin {
+                shard: moment.config.shard,
+                connection: key,
+                // No request in flight has this sequence: the request has not begun.
+                sequence: Sequence(u64::MAX),
+                member: None,
+                trace: None,
+            },
+            request: control_request(session, Operation::CatchUp(CatchUp {})),
+        });
+    }
+    is_behind
 }

@@ -2,20 +2,22 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use headrace_model::{ClientId, Level, ShardId, Timestamp};
+use headrace_model::{ClientId, ShardId, Timestamp};
 use headrace_proto::control::v1::{self as control, request::Operation};
 
+use crate::moment::Moment;
+use crate::routing::Routing;
 use crate::{
     api::{ConnectionKey, Effect},
     config::Hosting,
-    routing::served::GatewayLink,
+    sessions::served::GatewayLink,
     sessions::{
         Sessions,
         catching_up::CatchingUp,
         connection::{Connection, Inbox, Session, Standing, WebSocket},
     },
-    shard::Shard,
 };
+use headrace_buffer::BufferPool;
 
 /// Interval between checks for consumer group members whose connections are closed.
 const STALE_MEMBER_CHECK_MICROS: u64 = 5_000_000;
@@ -57,6 +59,15 @@ pub(crate) enum DeadlineKind {
     Room,
 }
 
+/// Deadline that has passed and that concerns more than the connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Due {
+    /// The connection is to be closed.
+    Close(ConnectionKey),
+    /// The link is to be drained.
+    Drain(ConnectionKey),
+}
+
 /// Time that the transfer of this many bytes may take.
 fn transfer_micros(bytes: u64) -> u64 {
     TRANSFER_MICROS + bytes / TRANSFER_BYTES_PER_SECOND_MIN * 1_000_000
@@ -72,13 +83,33 @@ pub(crate) fn client_gone(client: ClientId) -> Effect {
     }
 }
 
-impl Shard {
-    /// Shut down the sending side after the last byte, and discard incoming data until the peer closes, too.
-    pub(crate) fn linger(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let until = Timestamp(self.now.0 + LINGER_MICROS);
-        let scratch = self.memory.pool().acquire(LINGER_RECEIVE_BYTES);
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
+impl Sessions {
+    /// Take the connections whose peers had their time to close.
+    pub(crate) fn take_lingered(&mut self, now: Timestamp) -> Vec<ConnectionKey> {
+        let mut over = Vec::new();
+        for key in core::mem::take(&mut self.lingering) {
+            match self.get_mut(key).map(|known| known.lingers_until) {
+                Some(Some(until)) if until <= now => over.push(key),
+                Some(_) => self.lingering.push(key),
+                None => {}
+            }
+        }
+        over
+    }
+
+    /// Shut down the sending side after the last byte, and discard incoming data until the peer closes, too. Returns
+    /// false if the connection is to be closed at once, because there is no buffer for such data.
+    pub(crate) fn linger(
+        &mut self,
+        now: Timestamp,
+        pool: &BufferPool,
+        key: ConnectionKey,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let until = Timestamp(now.0 + LINGER_MICROS);
+        let scratch = pool.acquire(LINGER_RECEIVE_BYTES);
+        let Some(connection) = self.get_mut(key) else {
+            return true;
         };
         if connection.lingers_until.is_none() {
             connection.lingers_until = Some(until);
@@ -88,89 +119,49 @@ impl Shard {
             let is_client = connection.gateway_link.is_none();
             effects.push(Effect::Finish { connection: key });
             if is_client {
-                self.sessions.disconnected(client, may_be_member, effects);
+                self.disconnected(client, may_be_member, effects);
             }
-            self.sessions.lingering.push(key);
+            self.lingering.push(key);
         }
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        if connection.receiving {
-            return;
-        }
-        match scratch {
-            Ok(buffer) => {
-                connection.receiving = true;
-                effects.push(Effect::Receive {
-                    connection: key,
-                    buffer,
-                    start: 0,
-                    minimum: 1,
-                    quickack: false,
-                });
-            }
-            Err(_) => self.close(key, effects),
-        }
-    }
-
-    /// Start to close a connection whose WebSocket has ended. Returns false if it has not ended.
-    pub(crate) fn begin_websocket_close(
-        &mut self,
-        key: ConnectionKey,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let now = self.now;
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return false;
-        };
-        if !connection.conclude() {
-            return false;
-        }
-        self.cancel_wait(key, effects);
-        let Some(connection) = self.sessions.get_mut(key) else {
+        let Some(connection) = self.get_mut(key).filter(|known| !known.receiving) else {
             return true;
         };
-        if !connection.pipeline.is_idle() {
-            let until = Timestamp(now.0 + CONCLUSION_MICROS);
-            self.sessions
-                .add_deadline(until, key, DeadlineKind::Answers);
-        }
+        let Ok(buffer) = scratch else {
+            return false;
+        };
+        connection.receiving = true;
+        effects.push(Effect::Receive {
+            connection: key,
+            buffer,
+            start: 0,
+            minimum: 1,
+            quickack: false,
+        });
         true
     }
 
-    /// Require a login or a ticket within a time limit: unauthenticated connections would use up connection slots.
-    pub(crate) fn add_login_deadline(&mut self, key: ConnectionKey, session: &mut Session) {
-        let timeout_micros = match self.config.hosting {
-            Hosting::Placed { .. } => Some(TICKET_TIMEOUT_MICROS),
-            Hosting::Everything | Hosting::Nothing => self.config.login_timeout_micros,
-        };
-        if let Some(micros) = timeout_micros {
-            session.login_until = Timestamp(self.now.0 + micros);
-            self.sessions
-                .add_deadline(session.login_until, key, DeadlineKind::Login);
+    /// Return whether the WebSocket of a connection has just ended, so that the connection is to be closed.
+    pub(crate) fn concludes(&mut self, key: ConnectionKey) -> bool {
+        self.get_mut(key).is_some_and(Connection::conclude)
+    }
+
+    /// Set the deadline for the last answers of a closing WebSocket.
+    pub(crate) fn await_answers(&mut self, now: Timestamp, key: ConnectionKey) {
+        let connection = self.get_mut(key);
+        if connection.is_some_and(|connection| !connection.pipeline.is_idle()) {
+            let until = Timestamp(now.0 + CONCLUSION_MICROS);
+            self.add_deadline(until, key, DeadlineKind::Answers);
         }
     }
 
-    /// Require a login within the time limit of a client whose session may have ended.
-    pub(crate) fn require_login(&mut self, key: ConnectionKey) {
-        let Some(mut connection) = self.sessions.take(key) else {
-            return;
-        };
-        let is_client = connection.gateway_link.is_none();
-        if is_client && !connection.session.is_authenticated() {
-            self.add_login_deadline(key, &mut connection.session);
-        }
-        self.sessions.put(connection);
-    }
-
-    /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections.
-    pub(crate) fn process_deadlines(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        while let Some(Reverse((until, key, awaited))) = self.sessions.deadlines.peek().copied()
+    /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections, up
+    /// to one that others have to act on.
+    pub(crate) fn next_due(&mut self, now: Timestamp) -> Option<Due> {
+        while let Some(Reverse((until, key, awaited))) = self.deadlines.peek().copied()
             && until <= now
         {
-            self.sessions.deadlines.pop();
-            let Some(connection) = self.sessions.get_mut(key) else {
+            self.deadlines.pop();
+            let Some(connection) = self.get_mut(key) else {
                 continue;
             };
             match awaited {
@@ -191,11 +182,7 @@ impl Shard {
                         } else {
                             // A login is in flight, or queued behind other requests.
                             let again = Timestamp(now.0 + LINGER_MICROS);
-                            self.sessions.deadlines.push(Reverse((
-                                again,
-                                key,
-                                DeadlineKind::Login,
-                            )));
+                            self.add_deadline(again, key, DeadlineKind::Login);
                         }
                     }
                 }
@@ -206,17 +193,14 @@ impl Shard {
                         continue;
                     }
                     if until > now {
-                        self.sessions
-                            .deadlines
-                            .push(Reverse((until, key, DeadlineKind::Payload)));
+                        self.add_deadline(until, key, DeadlineKind::Payload);
                         continue;
                     }
                     connection.closing = true;
                 }
                 DeadlineKind::Sent => {
                     if connection.sending {
-                        self.close(key, effects);
-                        continue;
+                        return Some(Due::Close(key));
                     }
                 }
                 DeadlineKind::Room => {
@@ -226,131 +210,118 @@ impl Shard {
                 DeadlineKind::CatalogVersion => {
                     let served = connection.gateway_link.as_deref();
                     if served.is_some_and(|served| served.is_late(now)) {
-                        self.drain_link(key);
+                        return Some(Due::Drain(key));
                     }
                 }
             }
-            self.sessions.touch(key);
+            self.touch(key);
         }
+        None
     }
 
-    /// Close connections whose clients have not taken the next part of an answer for longer than its transfer may take,
-    /// while others wait for the memory: requests of their users or large requests, or answers of nodes.
-    pub(crate) fn close_slow_readers(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        if self.sessions.slow_readers_at > now {
-            return;
+    /// Return the connections whose clients have not taken the next part of an answer for longer than its transfer may
+    /// take, with the bytes that they hold, when they are to be searched for again.
+    pub(crate) fn slow_readers(&mut self, now: Timestamp) -> Vec<(ConnectionKey, u64)> {
+        if self.slow_readers_at > now {
+            return Vec::new();
         }
-        let memory = self.memory.shared();
-        if !memory.has_excess() && !memory.is_waiting() && !self.routing.links.is_starved() {
-            return;
-        }
-        self.sessions.slow_readers_at = Timestamp(now.0 + SLOW_READERS_CHECK_MICROS);
+        self.slow_readers_at = Timestamp(now.0 + SLOW_READERS_CHECK_MICROS);
         let is_slow = |connection: &&Connection| {
             let until = connection.sending_since.0 + transfer_micros(connection.sending_bytes);
             connection.sending && connection.gateway_link.is_none() && until <= now.0
         };
-        let slow: Vec<_> = (self.sessions.connections.iter().flatten())
-            .map(Box::as_ref)
-            .filter(is_slow)
-            .map(|connection| {
-                let bytes = connection.sending_bytes + connection.pipeline.outgoing_bytes();
-                (connection.key, bytes)
-            })
-            .collect();
-        if slow.is_empty() {
+        let held = |connection: &Connection| {
+            let bytes = connection.sending_bytes + connection.pipeline.outgoing_bytes();
+            (connection.key, bytes)
+        };
+        self.iter().filter(is_slow).map(held).collect()
+    }
+
+    /// Begin to shut down. Returns false if that was done before.
+    pub(crate) fn begin_shutdown(&mut self) -> bool {
+        !core::mem::replace(&mut self.shutting_down, true)
+    }
+
+    /// Have every connection close after its requests in flight are answered, with the frame that redirects its client.
+    pub(crate) fn close_gracefully(&mut self) {
+        for connection in self.connections.iter_mut().flatten() {
+            connection.begin_graceful_close();
+        }
+    }
+
+    /// Require a login or a ticket within a time limit: unauthenticated connections would use up connection slots.
+    pub(crate) fn add_login_deadline(
+        &mut self,
+        moment: Moment<'_>,
+        key: ConnectionKey,
+        session: &mut Session,
+    ) {
+        let timeout_micros = match moment.config.hosting {
+            Hosting::Placed { .. } => Some(TICKET_TIMEOUT_MICROS),
+            Hosting::Everything | Hosting::Nothing => moment.config.login_timeout_micros,
+        };
+        if let Some(micros) = timeout_micros {
+            session.login_until = Timestamp(moment.now.0 + micros);
+            self.add_deadline(session.login_until, key, DeadlineKind::Login);
+        }
+    }
+
+    /// Require a login within the time limit of a client whose session may have ended.
+    pub(crate) fn require_login(&mut self, moment: Moment<'_>, key: ConnectionKey) {
+        let Some(mut connection) = self.take(key) else {
             return;
+        };
+        let is_client = connection.gateway_link.is_none();
+        if is_client && !connection.session.is_authenticated() {
+            self.add_login_deadline(moment, key, &mut connection.session);
         }
-        let (count, bytes) = (slow.len(), slow.iter().map(|(_, bytes)| bytes).sum::<u64>());
-        for (key, _) in slow {
-            self.close(key, effects);
-        }
-        effects.push(Effect::Report {
-            level: Level::Warning,
-            message: format!(
-                "{count} connections were closed: their clients left answers of {bytes} bytes unread while others \
-                 waited for memory"
-            ),
-        });
-    }
-
-    pub(crate) fn close_lingering(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        for key in core::mem::take(&mut self.sessions.lingering) {
-            match self.sessions.get_mut(key).map(|known| known.lingers_until) {
-                Some(Some(until)) if until <= now => self.close(key, effects),
-                Some(_) => self.sessions.lingering.push(key),
-                None => {}
-            }
-        }
-    }
-
-    pub(crate) fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        self.forget_wait(key, effects);
-        self.forget_watches(key, effects);
-        self.forget_link(key);
-        self.routing.links.forget(key);
-        if let Some(connection) = self.sessions.take(key) {
-            self.sessions.count_change(&connection, -1);
-            if connection.lingers_until.is_none() && connection.gateway_link.is_none() {
-                let session = &connection.session;
-                self.sessions
-                    .disconnected(session.client, session.may_be_member, effects);
-            }
-            effects.push(Effect::Close { connection: key });
-        }
+        self.put(connection);
     }
 
     /// Report again, when that is due, that connections are closed whose memberships are still in the catalog. The first notice may have
     /// been lost, or may have arrived before the join that it was to undo.
-    pub(crate) fn report_stale_members(&mut self, effects: &mut Vec<Effect>) {
-        if self.sessions.stale_members_at > self.now {
+    pub(crate) fn report_stale_members(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        if self.stale_members_at > moment.now {
             return;
         }
-        self.sessions.stale_members_at = Timestamp(self.now.0 + STALE_MEMBER_CHECK_MICROS);
-        if self.config.shard != ShardId(0) {
+        self.stale_members_at = Timestamp(moment.now.0 + STALE_MEMBER_CHECK_MICROS);
+        if moment.config.shard != ShardId(0) {
             return;
         }
-        let gateway = self.config.gateway;
-        let catalog = self.catalog.load();
+        let gateway = moment.config.gateway;
+        let catalog = moment.catalog;
         let members = catalog.groups().flat_map(|group| &group.members);
         let here: BTreeSet<ClientId> = members
             .filter(|member| member.client.gateway == gateway)
             .map(|member| member.client.client)
             .collect();
-        effects.extend(
-            self.sessions
-                .clients
-                .missing(here)
-                .into_iter()
-                .map(client_gone),
-        );
+        effects.extend(self.clients.missing(here).into_iter().map(client_gone));
     }
 
     /// Check for silent clients when the check is due.
-    pub(crate) fn tick_heartbeats(&mut self, effects: &mut Vec<Effect>) {
-        if self.sessions.heartbeats_at <= self.now {
-            self.sessions.heartbeats_at = Timestamp(self.now.0 + HEARTBEAT_CHECK_MICROS);
-            self.unregister_silent(effects);
+    pub(crate) fn tick_heartbeats(
+        &mut self,
+        moment: Moment<'_>,
+        routing: &Routing,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.heartbeats_at <= moment.now {
+            self.heartbeats_at = Timestamp(moment.now.0 + HEARTBEAT_CHECK_MICROS);
+            self.unregister_silent(moment, routing, effects);
         }
     }
 
-    /// Return whether a client has been silent for longer than a living one is. Existing clients without groups need not
-    /// be heard of, unless the configuration asks for their pings.
-    fn is_silent(&self, session: &Session) -> bool {
-        let silence = self.now.0.saturating_sub(session.last_heartbeat.0);
-        let interval = self.config.heartbeat_interval_micros;
-        interval.is_some_and(|interval| silence > interval + interval / 5)
-            || session.repeats_membership && silence > self.config.member_silence_micros_max
-    }
-
     /// Remove silent clients from the registry and from their groups. Their connections continue to work.
-    fn unregister_silent(&mut self, effects: &mut Vec<Effect>) {
-        let asks_nodes = self.config.hosting == Hosting::Nothing;
+    fn unregister_silent(
+        &mut self,
+        moment: Moment<'_>,
+        routing: &Routing,
+        effects: &mut Vec<Effect>,
+    ) {
+        let asks_nodes = moment.config.hosting == Hosting::Nothing;
         let silent: Vec<ConnectionKey> = self
-            .sessions
             .iter()
-            .filter(|connection| self.is_silent(&connection.session))
+            .filter(|connection| is_silent(moment, &connection.session))
             .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
             // An in-process API lives as long as the process, and sends nothing while idle.
             .filter(|connection| !connection.session.arrival.is_in_process())
@@ -360,10 +331,10 @@ impl Shard {
             .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
             .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
             .map(|connection| connection.key)
-            .filter(|key| !self.routing.has_wait(*key))
+            .filter(|key| !routing.has_wait(*key))
             .collect();
         for key in silent {
-            let Some(connection) = self.sessions.get_mut(key) else {
+            let Some(connection) = self.get_mut(key) else {
                 continue;
             };
             let session = &mut connection.session;
@@ -371,37 +342,18 @@ impl Shard {
             let (client, may_be_member) =
                 (session.client, core::mem::take(&mut session.may_be_member));
             session.standing = Standing::Silent { was_member };
-            self.sessions.disconnected(client, may_be_member, effects);
+            self.disconnected(client, may_be_member, effects);
         }
     }
+}
 
-    pub(crate) fn shut_down(&mut self, effects: &mut Vec<Effect>) {
-        if self.sessions.shutting_down {
-            return;
-        }
-        self.sessions.shutting_down = true;
-        self.drain_all_links();
-        for connection in self.sessions.connections.iter_mut().flatten() {
-            // Requests in flight are answered first, followed by the frame that redirects the client.
-            connection.begin_graceful_close();
-        }
-        self.end_all_waits(effects);
-        self.routing.links.shut_down();
-        self.sessions.touch_all();
-    }
-
-    /// Close the connections that are left when the time for answers is over, such as those of clients that do not
-    /// read: an answer in flight to one of them has no end.
-    pub(crate) fn close_connections(&mut self, effects: &mut Vec<Effect>) {
-        let keys: Vec<ConnectionKey> = self
-            .sessions
-            .iter()
-            .map(|connection| connection.key)
-            .collect();
-        for key in keys {
-            self.close(key, effects);
-        }
-    }
+/// Return whether a client has been silent for longer than a living one is. Existing clients without groups need not
+/// be heard of, unless the configuration asks for their pings.
+pub(crate) fn is_silent(moment: Moment<'_>, session: &Session) -> bool {
+    let silence = moment.now.0.saturating_sub(session.last_heartbeat.0);
+    let interval = moment.config.heartbeat_interval_micros;
+    interval.is_some_and(|interval| silence > interval + interval / 5)
+        || session.repeats_membership && silence > moment.config.member_silence_micros_max
 }
 
 impl Sessions {
@@ -417,7 +369,7 @@ impl Sessions {
 
     /// Set the deadline of a payload of this size that has begun to arrive. A connection has one entry at most,
     /// regardless of the number of payloads.
-    pub(super) fn add_payload_deadline(
+    pub(crate) fn add_payload_deadline(
         &mut self,
         now: Timestamp,
         connection: &mut Connection,
@@ -436,7 +388,7 @@ impl Sessions {
 
     /// Set the deadline for the last bytes of a closing connection. Without one, a peer that does not read would keep
     /// its place for ever.
-    pub(super) fn await_last_send(&mut self, now: Timestamp, key: ConnectionKey) {
+    pub(crate) fn await_last_send(&mut self, now: Timestamp, key: ConnectionKey) {
         let Some(connection) = self.get_mut(key).filter(|known| !known.is_end_awaited) else {
             return;
         };
@@ -447,7 +399,12 @@ impl Sessions {
     }
 
     /// End a session, wherever it began, together with its group memberships.
-    fn disconnected(&self, client: ClientId, may_be_member: bool, effects: &mut Vec<Effect>) {
+    pub(crate) fn disconnected(
+        &self,
+        client: ClientId,
+        may_be_member: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         self.clients.disconnected(client);
         if may_be_member {
             effects.push(client_gone(client));

@@ -19,8 +19,8 @@ pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 
 use crate::{
-    api::ConnectionKey, config::WebSocketConfig, routing::served::GatewayLink,
-    sessions::arrival::Framing,
+    api::ConnectionKey, config::WebSocketConfig, sessions::arrival::Framing,
+    sessions::served::GatewayLink,
 };
 
 /// State of a connection.

@@ -1,12 +1,9 @@
 //! Table of a shard's connections, and list of the connections with pending work.
 
-use std::sync::Arc;
-
-use headrace_catalog::Catalog;
 use headrace_model::{Timestamp, UserId};
 
+use crate::moment::Moment;
 use crate::{
-    Shard,
     api::{ConnectionKey, Effect, MovedConnection},
     dispatch::note_certificate_login,
     sessions::{
@@ -20,51 +17,36 @@ use crate::{
     },
 };
 
-impl Shard {
-    /// Number of connections that all shards may have, and that the quota of a user allows.
-    pub(crate) fn places(&self, catalog: &Catalog, user: UserId) -> Places {
-        let shards = usize::from(self.config.shards.get());
-        let allowed = (catalog.user_by_id(user)).map_or(0, |user| user.quota.connections);
-        Places {
-            of_all: self.config.connections_max.saturating_mul(shards),
-            of_quota: match allowed {
-                0 => usize::MAX,
-                allowed => allowed as usize,
-            },
-        }
+impl Sessions {
+    /// Return whether a new connection would exceed the limit of connections. In-process APIs limit their own.
+    pub(crate) fn is_full(&self, moment: Moment<'_>, arrival: &Arrival) -> bool {
+        !arrival.is_in_process() && self.counts.limited >= moment.config.connections_max
     }
 
-    fn has_place_for(&mut self, user: UserId) -> bool {
-        let catalog = Arc::clone(self.catalog.load());
-        let places = self.places(&catalog, user);
-        self.sessions.clients.has_place_for(user, places)
-    }
-
-    pub(crate) fn accepted(
+    /// Take a new connection, or close it if there is no place for it.
+    pub(crate) fn accept(
         &mut self,
+        moment: Moment<'_>,
         key: ConnectionKey,
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) {
-        // In-process APIs limit their own connections.
-        let is_limited = !arrival.is_in_process();
-        if is_limited && self.sessions.counts.limited >= self.config.connections_max {
-            self.close_unauthenticated(effects);
-        }
-        let is_full = self.sessions.counts.limited >= self.config.connections_max;
-        let is_beyond_share = (arrival.user).is_some_and(|user| !self.has_place_for(user));
-        if self.sessions.shutting_down || is_limited && (is_full || is_beyond_share) {
+        let is_beyond_share =
+            || (arrival.user).is_some_and(|user| !self.has_place_for(moment, user));
+        let is_refused =
+            self.is_full(moment, &arrival) || !arrival.is_in_process() && is_beyond_share();
+        if self.shutting_down || is_refused {
             effects.push(Effect::Close { connection: key });
             return;
         }
         let mut session = Session {
-            client: self.sessions.clients.connected(arrival),
+            client: self.clients.connected(arrival),
             arrival,
             login: arrival.credential().map(Login::new),
             ticket: None,
             changes_password: false,
             login_until: Timestamp(0),
-            last_heartbeat: self.now,
+            last_heartbeat: moment.now,
             repeats_membership: false,
             standing: Standing::Registered,
             route: None,
@@ -76,22 +58,56 @@ impl Shard {
             pace: Pace::default(),
         };
         if arrival.framing == Framing::WebSocket {
-            let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
-            self.sessions
-                .add_deadline(until, key, DeadlineKind::Upgrade);
+            let until = Timestamp(moment.now.0 + moment.config.websocket.handshake_timeout_micros);
+            self.add_deadline(until, key, DeadlineKind::Upgrade);
         }
         if !session.is_authenticated() {
-            self.add_login_deadline(key, &mut session);
+            self.add_login_deadline(moment, key, &mut session);
         } else if !arrival.is_in_process() {
             note_certificate_login(&session, effects);
         }
-        let connection = Connection::new(key, session, &self.config.websocket);
-        self.meter.accepted();
-        self.admit(Box::new(connection));
+        let connection = Connection::new(key, session, &moment.config.websocket);
+        moment.meter.accepted();
+        self.admit(moment, Box::new(connection));
+    }
+
+    /// Take the peer's address from the PROXY header. Returns false if its first bytes are not such a header.
+    pub(crate) fn learn_source(&mut self, key: ConnectionKey) -> bool {
+        let Some(connection) = self.get_mut(key) else {
+            return false;
+        };
+        match connection.inbox.take_source() {
+            Source::Received(Some(address)) => {
+                connection.session.arrival.address = address;
+                let client = connection.session.client;
+                self.clients.set_address(client, address);
+            }
+            Source::Missing => return false,
+            Source::Known | Source::Awaited | Source::Received(None) => {}
+        }
+        true
+    }
+
+    /// Remove a connection, and end its session.
+    pub(crate) fn remove(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if let Some(connection) = self.take(key) {
+            self.count_change(&connection, -1);
+            if connection.lingers_until.is_none() && connection.gateway_link.is_none() {
+                let session = &connection.session;
+                self.disconnected(session.client, session.may_be_member, effects);
+            }
+            effects.push(Effect::Close { connection: key });
+        }
+    }
+
+    fn has_place_for(&self, moment: Moment<'_>, user: UserId) -> bool {
+        let places = Places::of(moment, user);
+        self.clients.has_place_for(user, places)
     }
 
     pub(crate) fn adopted(
         &mut self,
+        moment: Moment<'_>,
         key: ConnectionKey,
         connection_state: MovedConnection,
         effects: &mut Vec<Effect>,
@@ -104,44 +120,22 @@ impl Shard {
         connection.share_turn = 0;
         connection.awaits_turn = false;
         connection.session.pace.forget_delay();
-        if self.sessions.shutting_down {
+        if self.shutting_down {
             connection.begin_graceful_close();
         }
-        self.receive_link(&mut connection);
-        self.sessions
-            .note_login_expiry(connection.session.expires_at());
-        self.admit(connection);
+        self.receive_link(moment, &mut connection);
+        self.note_login_expiry(connection.session.expires_at());
+        self.admit(moment, connection);
         // Disconnection requests during the move were seen by neither shard.
-        self.sessions.disconnections_seen = 0;
+        self.disconnections_seen = 0;
         // A session that ended while the connection was to move has its deadline on the other shard.
-        self.require_login(key);
-        self.review_session(key, effects);
+        self.require_login(moment, key);
+        self.review_session(moment, key, effects);
     }
 
-    fn admit(&mut self, mut connection: Box<Connection>) {
-        connection.pipeline.measure(&self.meter);
-        self.sessions.insert(connection);
-    }
-
-    /// Take the peer's address from the PROXY header. Returns false, and closes the connection, if its first bytes are
-    /// not such a header.
-    pub(crate) fn learn_source(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return false;
-        };
-        match connection.inbox.take_source() {
-            Source::Received(Some(address)) => {
-                connection.session.arrival.address = address;
-                let client = connection.session.client;
-                self.sessions.clients.set_address(client, address);
-            }
-            Source::Missing => {
-                self.close(key, effects);
-                return false;
-            }
-            Source::Known | Source::Awaited | Source::Received(None) => {}
-        }
-        true
+    fn admit(&mut self, moment: Moment<'_>, mut connection: Box<Connection>) {
+        connection.pipeline.measure(moment.meter);
+        self.insert(connection);
     }
 }
 

@@ -1,203 +1,25 @@
-//! Progress of a connection: its requests start, its responses leave, and more is received.
+//! Steps of a connection that concern no other part: sending, moving to another shard, refusing short frames.
 
-use headrace_buffer::{Buffer, Slice};
+use headrace_buffer::Slice;
 use headrace_model::ShardId;
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES, newer};
 
-use super::{
-    catching_up::CatchingUp,
-    connection::{Connection, Head, Requester, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
-};
+use super::connection::{Connection, Session, status_response};
+use crate::dispatch::note_newer_client;
+use crate::moment::Moment;
+use crate::sessions::Sessions;
 use crate::{
-    Shard,
-    api::{ConnectionKey, Effect, Input, MovedConnection},
-    dispatch::has_sizeable_answer,
-    memory::{Place, Receiver},
+    api::{ConnectionKey, Effect, MovedConnection},
     owner::Owner,
-    routing::served::GatewayLink,
-    sessions::turns::Payer,
 };
 
 /// Maximum bytes of one send to a client.
 const SENT_AT_ONCE_BYTES_MAX: u64 = 1024 * 1024;
 
-impl Shard {
-    /// Process a completed receive.
-    pub(crate) fn received(
-        &mut self,
-        key: ConnectionKey,
-        buffer: Buffer,
-        count: Option<usize>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.sessions.get_mut(key).is_none() {
-            let input = Input::Received {
-                connection: key,
-                buffer,
-                count,
-            };
-            return self.link_input(input, effects);
-        }
-        self.meter.received(count.unwrap_or(0) as u64);
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        connection.receiving = false;
-        let Some(count) = count.filter(|count| *count > 0) else {
-            self.close(key, effects);
-            return;
-        };
-        if connection.lingers_until.is_some() {
-            self.sessions.touch(key);
-            return;
-        }
-        connection.received(buffer, count);
-        connection.session.catching_up = CatchingUp::No;
-        if !self.learn_source(key, effects) {
-            return;
-        }
-        self.sessions.touch(key);
-        self.drive(key, effects);
-    }
-
-    /// Process a completed send.
-    pub(crate) fn sent(&mut self, key: ConnectionKey, sent: bool, effects: &mut Vec<Effect>) {
-        let Some(connection) = self.sessions.get_mut(key) else {
-            let input = Input::Sent {
-                connection: key,
-                sent,
-            };
-            return self.link_input(input, effects);
-        };
-        connection.sending = false;
-        connection.pipeline.sent(connection.sending_bytes);
-        if sent {
-            self.sessions.touch(key);
-        } else {
-            self.close(key, effects);
-        }
-    }
-
-    /// Start every request of a connection that can start.
-    fn drive(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(mut connection) = self.sessions.take(key) else {
-            return;
-        };
-        let payer = Payer::of(&connection);
-        if !self.sessions.turns.begin(payer, &mut connection) {
-            self.sessions.put(connection);
-            return;
-        }
-        while !connection.closing
-            && connection.moving_to.is_none()
-            && !self.sessions.congested
-            && !self.is_held(key)
-            && connection.session.catching_up != CatchingUp::Asked
-            && !connection.session.pace.is_delayed()
-            && self.sessions.turns.goes_on(payer, &mut connection)
-            && self.drive_one(&mut connection, effects)
-        {
-            connection.moving_to = self.sessions.transition.shard.take();
-            if let Some(opening) = self.sessions.transition.link.take() {
-                self.begin_link(&mut connection, opening);
-            }
-        }
-        self.sessions.turns.end(payer);
-        let is_broken = connection
-            .gateway_link
-            .as_deref()
-            .is_some_and(GatewayLink::has_violated_protocol);
-        let is_surplus = connection.session.pace.is_surplus();
-        self.sessions.put(connection);
-        if is_broken || is_surplus {
-            self.close(key, effects);
-        }
-    }
-
-    /// Start one request. Returns false if there is none, or if it has to wait.
-    fn drive_one(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) -> bool {
-        if connection.gateway_link.is_some() {
-            return self.process_frame(connection, effects);
-        }
-        if let Some((code, payload)) = connection.inbox.take_large() {
-            return self.drive_large(connection, code, payload, effects);
-        }
-        let (code, payload_bytes) = match connection.inbox.head() {
-            Head::Incomplete => return false,
-            Head::TooShort => {
-                // Refusals to a client that does not read them would pile up.
-                let has_room = connection.may_start(0);
-                if has_room {
-                    self.sessions.turns.spend(0);
-                    self.refuse_short(connection, effects);
-                }
-                return has_room;
-            }
-            Head::Request {
-                code,
-                payload_bytes,
-            } => (code, payload_bytes),
-        };
-        if !connection.may_start(code) {
-            return false;
-        }
-        connection.pipeline.announce(code);
-        if let Some(status) = self.refusal(&connection.session, code, payload_bytes) {
-            // The frame boundary is known: skip the payload, answer, and continue with the next frame.
-            self.sessions.turns.spend(0);
-            connection.share_turn = 0;
-            connection.inbox.consume(REQUEST_HEADER_BYTES);
-            connection.inbox.discard(payload_bytes);
-            connection.pipeline.respond(status_response(status));
-            return true;
-        }
-        if !self.is_user_paid_up(connection.key, &mut connection.session, code, effects) {
-            return false;
-        }
-        if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-            if !self.claim_memory(connection, payload_bytes) {
-                return false;
-            }
-            let place = self.place_of(connection.key);
-            let begun =
-                (connection.inbox).begin_large(code, payload_bytes, self.memory.shared(), place);
-            if begun.is_err() {
-                return false;
-            }
-            self.sessions
-                .add_payload_deadline(self.now, connection, payload_bytes);
-            return connection.inbox.is_large_whole();
-        }
-        if !self.has_room_for_answer(connection, code, payload_bytes) {
-            return false;
-        }
-        let Connection {
-            key,
-            inbox,
-            session,
-            pipeline,
-            ..
-        } = connection;
-        let Some(payload) = inbox.payload_mut(payload_bytes) else {
-            return false;
-        };
-        self.sessions.turns.spend(payload_bytes);
-        let mut requester = Requester {
-            shard: self.config.shard,
-            key: *key,
-            session,
-            pipeline,
-        };
-        let taken = self.dispatch(&mut requester, code, payload, effects);
-        if taken {
-            inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
-        }
-        taken
-    }
-
+impl Sessions {
     /// Refuse a frame that is too short for a command code. A newer client, whose requests begin like one, is answered in
     /// its own frames.
-    fn refuse_short(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) {
+    pub(crate) fn refuse_short(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) {
         connection.pipeline.announce(0);
         if !connection.session.is_authenticated()
             && let Some((header, payload_bytes)) = connection.inbox.newer_request()
@@ -206,138 +28,21 @@ impl Shard {
             connection.inbox.consume(newer::HEADER_BYTES);
             connection.inbox.discard(payload_bytes);
             connection.pipeline.respond(Slice::from_vec(answer));
-            return self.note_newer_client(&connection.session, effects);
+            return note_newer_client(&mut self.newer_clients, &connection.session, effects);
         }
         connection.inbox.consume(REQUEST_HEADER_BYTES);
         let refusal = status_response(Status::INVALID_COMMAND);
         connection.pipeline.respond(refusal);
     }
 
-    /// Start a request whose payload has a buffer of its own. Returns false if it has to wait.
-    fn drive_large(
+    /// Send what is ready. Returns false if it has to wait for the next turn.
+    pub(crate) fn send_some(
         &mut self,
-        connection: &mut Connection,
-        code: u32,
-        mut payload: Buffer,
+        moment: Moment<'_>,
+        key: ConnectionKey,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        if !connection.may_start(code) {
-            connection.inbox.restore_large(code, payload);
-            return false;
-        }
-        self.sessions.turns.spend(payload.len());
-        let claim = connection.inbox.take_claim();
-        connection.pipeline.announce(code);
-        let mut requester = Requester {
-            shard: self.config.shard,
-            key: connection.key,
-            session: &mut connection.session,
-            pipeline: &mut connection.pipeline,
-        };
-        let kept = if code == crate::dispatch::SEND_MESSAGES {
-            self.send_owned(&mut requester, payload, effects)
-        } else if code == crate::dispatch::STAGE_MESSAGES {
-            self.stage_owned(&mut requester, payload, effects)
-        } else {
-            let taken = self.dispatch(&mut requester, code, &mut payload, effects);
-            (!taken).then_some(payload)
-        };
-        let taken = kept.is_none();
-        if let Some(payload) = kept {
-            connection.inbox.restore_large(code, payload);
-            connection.inbox.hold(claim);
-        } else if let Some(claim) = claim {
-            connection.pipeline.hold(claim);
-        }
-        taken
-    }
-
-    /// Return whether there is room for the answer to a request whose payload has arrived.
-    fn has_room_for_answer(
-        &mut self,
-        connection: &mut Connection,
-        code: u32,
-        payload_bytes: usize,
-    ) -> bool {
-        !has_sizeable_answer(code)
-            || connection.inbox.payload_mut(payload_bytes).is_none()
-            || self.claim_answer(connection)
-    }
-
-    /// Send what is ready, receive if more is wanted, and close the connection if it has ended.
-    pub(crate) fn advance(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        connection.touched = false;
-        if !connection.receiving {
-            self.drive(key, effects);
-            self.deliver_answers(effects);
-        }
-        self.begin_websocket_close(key, effects);
-        self.conclude_link(key);
-        self.notify(key, effects);
-        let congested = self.sessions.congested;
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        connection.touched = false;
-        let is_ready = !connection.sending && connection.pipeline.has_outgoing();
-        if is_ready && !self.send_some(key, effects) {
-            return;
-        }
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        if connection.closing {
-            if !connection.has_ended() {
-                return;
-            }
-            if connection.sending {
-                self.sessions.await_last_send(self.now, key);
-            } else {
-                self.linger(key, effects);
-            }
-            return;
-        }
-        if let Some(to) = connection.moving_to {
-            if connection.is_quiet() {
-                self.depart(key, to, effects);
-            }
-            return;
-        }
-        // Nothing more is received while a complete request waits for its turn: back-pressure through the socket.
-        if connection.receiving || congested || connection.has_whole_request() {
-            return;
-        }
-        // Nothing more is received from a peer that does not read its responses: replies to its pings would pile up.
-        if connection.is_held_back() {
-            return;
-        }
-        let is_authenticated =
-            connection.session.is_authenticated() || connection.gateway_link.is_some();
-        match connection
-            .inbox
-            .next_receive(self.memory.pool(), is_authenticated)
-        {
-            Ok(Some(receive)) => {
-                connection.receiving = true;
-                effects.push(Effect::Receive {
-                    connection: key,
-                    buffer: receive.buffer,
-                    start: receive.start,
-                    minimum: receive.minimum,
-                    quickack: receive.quickack,
-                });
-            }
-            Ok(None) => {}
-            Err(_) => self.sessions.starve(self.now, key),
-        }
-    }
-
-    /// Send what is ready. Returns false if it has to wait for the next turn.
-    fn send_some(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
-        let Some((connection, turns)) = self.sessions.connection_and_turns(key) else {
+        let Some((connection, turns)) = self.connection_and_turns(key) else {
             return false;
         };
         // A client shows by each part that it still reads. Gateways are watched by the silence of their links.
@@ -351,7 +56,7 @@ impl Shard {
         connection.sending = true;
         let (slices, bytes) = connection.pipeline.take_outgoing(bytes_max);
         connection.sending_bytes = bytes;
-        connection.sending_since = self.now;
+        connection.sending_since = moment.now;
         effects.push(Effect::Send {
             connection: key,
             slices,
@@ -360,9 +65,9 @@ impl Shard {
     }
 
     /// Move a connection to the shard that owns the partitions of its requests.
-    fn depart(&mut self, key: ConnectionKey, to: ShardId, effects: &mut Vec<Effect>) {
-        if let Some(mut connection) = self.sessions.take(key) {
-            self.sessions.count_change(&connection, -1);
+    pub(crate) fn depart(&mut self, key: ConnectionKey, to: ShardId, effects: &mut Vec<Effect>) {
+        if let Some(mut connection) = self.take(key) {
+            self.count_change(&connection, -1);
             connection.moving_to = None;
             effects.push(Effect::Move {
                 connection: key,
@@ -374,19 +79,16 @@ impl Shard {
 
     /// Record the owner of a request's partition. After many requests in a row for one other shard the connection moves
     /// there.
-    pub(crate) fn count_affinity(&mut self, session: &mut Session, owner: Owner) {
-        let home = self.config.shard;
+    pub(crate) fn count_affinity(
+        &mut self,
+        moment: Moment<'_>,
+        session: &mut Session,
+        owner: Owner,
+    ) {
+        let home = moment.config.shard;
         let shard = owner.shard_for(home);
         if session.affinity.count(shard, home) {
-            self.sessions.transition.shard = Some(shard);
-        }
-    }
-
-    /// Return the location of a connection for the memory queue.
-    pub(crate) fn place_of(&self, key: ConnectionKey) -> Place {
-        Place {
-            shard: self.config.shard,
-            receiver: Receiver::Connection(key),
+            self.transition.shard = Some(shard);
         }
     }
 }

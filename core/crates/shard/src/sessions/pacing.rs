@@ -14,10 +14,8 @@ use super::{
     Sessions,
     connection::{Requester, Session},
 };
-use crate::{
-    Shard,
-    api::{ConnectionKey, Effect},
-};
+use crate::api::{ConnectionKey, Effect};
+use crate::moment::Moment;
 
 /// Maximum number of delayed connections inside the process of one user: as many as the pool of the process gives to
 /// one.
@@ -61,6 +59,15 @@ impl Direction {
     }
 }
 
+/// Messages that a request sends, or is to read.
+pub(crate) struct Traffic {
+    pub(crate) topic: (StreamId, TopicId),
+    /// Rate of the topic, if it has a quota.
+    pub(crate) rate: Option<Arc<Rate>>,
+    /// Size of the request.
+    pub(crate) bytes: usize,
+}
+
 /// Rates of a session's user, and the delay of its next request.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
@@ -102,11 +109,12 @@ impl Pace {
     }
 }
 
-impl Shard {
+impl Sessions {
     /// Return whether the user of a session may start a request with this code. Otherwise the request waits.
     #[inline]
     pub(crate) fn is_user_paid_up(
         &mut self,
+        moment: Moment<'_>,
         key: ConnectionKey,
         session: &mut Session,
         code: u32,
@@ -116,19 +124,19 @@ impl Shard {
             return true;
         };
         let user = session.principal();
-        session.pace.look_up(self.catalog.load(), user);
+        session.pace.look_up(moment.catalog, user);
         let Some(rate) = direction.rate(&session.pace.rates) else {
             return true;
         };
-        let Some(until) = rate.owes_until(self.now) else {
+        let Some(until) = rate.owes_until(moment.now) else {
             return true;
         };
-        if rate.is_report_due(self.now) {
-            let found = user.and_then(|user| self.catalog.load().user_by_id(user));
+        if rate.is_report_due(moment.now) {
+            let found = user.and_then(|user| moment.catalog.user_by_id(user));
             let name = found.map_or("", |user| &*user.username);
             effects.push(slowed_down(&format!("user {name}"), direction, rate));
         }
-        self.delay(key, session, until);
+        self.delay(moment, key, session, until);
         false
     }
 
@@ -137,31 +145,31 @@ impl Shard {
     #[inline]
     pub(crate) fn pay(
         &mut self,
+        moment: Moment<'_>,
         requester: &mut Requester<'_>,
         code: u32,
-        topic: (StreamId, TopicId),
-        rate: Option<Arc<Rate>>,
-        bytes: usize,
+        traffic: Traffic,
         effects: &mut Vec<Effect>,
     ) -> bool {
+        let Traffic { topic, rate, bytes } = traffic;
         let Some(direction) = Direction::of(code) else {
             return true;
         };
         if let Some(rate) = &rate
-            && let Some(until) = rate.owes_until(self.now)
+            && let Some(until) = rate.owes_until(moment.now)
         {
-            if rate.is_report_due(self.now) {
-                let whose = self.name_topic(topic);
+            if rate.is_report_due(moment.now) {
+                let whose = name_topic(moment, topic);
                 effects.push(slowed_down(&whose, direction, rate));
             }
-            self.delay(requester.key, requester.session, until);
+            self.delay(moment, requester.key, requester.session, until);
             return false;
         }
         let user = direction.rate(&requester.session.pace.rates).cloned();
         match direction {
             Direction::Sent => {
                 for rate in [user, rate].into_iter().flatten() {
-                    rate.charge(self.now, bytes as u64);
+                    rate.charge(moment.now, bytes as u64);
                 }
             }
             Direction::Read => requester.pipeline.charge_answer([user, rate]),
@@ -169,38 +177,35 @@ impl Shard {
         true
     }
 
-    #[cold]
-    fn name_topic(&mut self, (stream, topic): (StreamId, TopicId)) -> String {
-        let stream = self.catalog.load().stream_by_id(stream);
-        let topic = stream.and_then(|stream| Some((stream, stream.topic_by_id(topic)?)));
-        topic.map_or_else(String::new, |(stream, topic)| {
-            format!("topic {} of stream {}", topic.name, stream.name)
-        })
-    }
-
-    fn delay(&mut self, key: ConnectionKey, session: &mut Session, until: Timestamp) {
+    fn delay(
+        &mut self,
+        moment: Moment<'_>,
+        key: ConnectionKey,
+        session: &mut Session,
+        until: Timestamp,
+    ) {
         debug_assert!(
             session.pace.delay.is_none(),
             "a request that waits is not tried"
         );
-        session.pace.delay = Some((self.now, until));
+        session.pace.delay = Some((moment.now, until));
         // Connections of clients are limited anyway. Those of the process are not, and one whose caller has gone is
         // noticed only when its delay is over.
         let user = session
             .principal()
             .filter(|_| session.arrival.is_in_process());
         if user.is_some() {
-            let same = (self.sessions.delayed.iter()).filter(|(_, other)| *other == user);
+            let same = (self.delayed.iter()).filter(|(_, other)| *other == user);
             session.pace.is_surplus = same.count() >= IN_PROCESS_MAX;
         }
-        self.sessions.delayed.push((key, user));
+        self.delayed.push((key, user));
     }
 
     /// Go on with the connections whose delay is over, in the order in which they began to wait.
-    pub(crate) fn resume_delayed(&mut self) {
-        let now = self.now;
-        for (key, user) in core::mem::take(&mut self.sessions.delayed) {
-            let Some(connection) = self.sessions.get_mut(key) else {
+    pub(crate) fn resume_delayed(&mut self, moment: Moment<'_>) {
+        let now = moment.now;
+        for (key, user) in core::mem::take(&mut self.delayed) {
+            let Some(connection) = self.get_mut(key) else {
                 continue;
             };
             let session = &mut connection.session;
@@ -210,14 +215,23 @@ impl Shard {
             // The client cannot send heartbeats while it waits.
             session.last_heartbeat = now;
             if until > now {
-                self.sessions.delayed.push((key, user));
+                self.delayed.push((key, user));
                 continue;
             }
             session.pace.delay = None;
-            self.meter.delayed(now.0.saturating_sub(since.0));
-            self.sessions.touch(key);
+            moment.meter.delayed(now.0.saturating_sub(since.0));
+            self.touch(key);
         }
     }
+}
+
+#[cold]
+pub(crate) fn name_topic(moment: Moment<'_>, (stream, topic): (StreamId, TopicId)) -> String {
+    let stream = moment.catalog.stream_by_id(stream);
+    let topic = stream.and_then(|stream| Some((stream, stream.topic_by_id(topic)?)));
+    topic.map_or_else(String::new, |(stream, topic)| {
+        format!("topic {} of stream {}", topic.name, stream.name)
+    })
 }
 
 /// Report that requests wait.

@@ -13,6 +13,7 @@ use std::{
 
 use headrace_model::{ClientId, UserId};
 
+use crate::moment::Moment;
 use crate::sessions::arrival::Arrival;
 
 /// A registered connection.
@@ -39,6 +40,21 @@ pub(crate) struct Places {
     pub(crate) of_all: usize,
     /// Number that the quota of one user allows.
     pub(crate) of_quota: usize,
+}
+
+impl Places {
+    /// Number of connections that all shards may have, and that the quota of a user allows.
+    pub(crate) fn of(moment: Moment<'_>, user: UserId) -> Self {
+        let shards = usize::from(moment.config.shards.get());
+        let allowed = (moment.catalog.user_by_id(user)).map_or(0, |user| user.quota.connections);
+        Self {
+            of_all: moment.config.connections_max.saturating_mul(shards),
+            of_quota: match allowed {
+                0 => usize::MAX,
+                allowed => allowed as usize,
+            },
+        }
+    }
 }
 
 #[derive(Debug, Default)]

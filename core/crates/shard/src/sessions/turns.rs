@@ -11,10 +11,7 @@ use hashbrown::HashMap;
 use headrace_model::UserId;
 
 use super::{Sessions, connection::Connection};
-use crate::{
-    Shard,
-    api::{ConnectionKey, Effect},
-};
+use crate::api::ConnectionKey;
 
 /// Share of one user of a turn: as many small requests, or this part of a millisecond at about a microsecond for each.
 const SHARE: i64 = 256;
@@ -192,25 +189,33 @@ impl Sessions {
         let connection = place.as_deref_mut().filter(|found| found.key == key)?;
         Some((connection, &mut self.turns))
     }
-}
 
-impl Shard {
-    /// Begin a turn, and go on with the connections that have waited for it.
-    pub(crate) fn serve_turns(&mut self, effects: &mut Vec<Effect>) {
-        self.sessions.turns.number += 1;
-        for _ in 0..self.sessions.turns.awaiting.len() {
-            let Some(payer) = self.sessions.turns.awaiting.pop_front() else {
-                return;
-            };
-            while let Some(key) = self.sessions.turns.next(payer) {
-                self.sessions.turns.served = Some(key);
-                if let Some(connection) = self.sessions.get_mut(key) {
-                    connection.awaits_turn = false;
-                    self.advance(key, effects);
-                }
+    /// Begin a turn. Returns the number of payers that have waited for it.
+    pub(crate) fn begin_turn(&mut self) -> usize {
+        self.turns.number += 1;
+        self.turns.awaiting.len()
+    }
+
+    /// Take the payer that has waited longest.
+    pub(crate) fn next_payer(&mut self) -> Option<Payer> {
+        self.turns.awaiting.pop_front()
+    }
+
+    /// Take the next connection of a payer, while there is something left of its share.
+    pub(crate) fn next_waiting(&mut self, payer: Payer) -> Option<ConnectionKey> {
+        while let Some(key) = self.turns.next(payer) {
+            self.turns.served = Some(key);
+            if let Some(connection) = self.get_mut(key) {
+                connection.awaits_turn = false;
+                return Some(key);
             }
-            self.sessions.turns.put_back(payer);
         }
+        None
+    }
+
+    /// End what [`Sessions::next_payer`] has begun.
+    pub(crate) fn end_payer(&mut self, payer: Payer) {
+        self.turns.put_back(payer);
     }
 }
 

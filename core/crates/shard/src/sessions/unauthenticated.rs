@@ -7,11 +7,8 @@ use std::{
 
 use headrace_model::Timestamp;
 
-use crate::{
-    Shard,
-    api::{ConnectionKey, Effect},
-    sessions::connection::Connection,
-};
+use super::{Sessions, connection::Connection};
+use crate::api::ConnectionKey;
 
 /// Interval between two searches for connections without a login, which look at all connections.
 const SEARCH_PAUSE_MICROS: u64 = 10_000;
@@ -37,33 +34,25 @@ fn is_unauthenticated(connection: &Connection) -> bool {
         && !connection.session.arrival.is_in_process()
 }
 
-impl Shard {
-    /// Make room when all places are taken: the oldest connections without a login of the address that has most of them
-    /// are closed. Other addresses keep theirs, and so does every user.
-    pub(super) fn close_unauthenticated(&mut self, effects: &mut Vec<Effect>) {
-        if self.sessions.unauthenticated_at > self.now {
-            return;
+impl Sessions {
+    /// Make room when all places are taken: return the oldest connections without a login of the address that has most
+    /// of them, which are to be closed. Other addresses keep theirs, and so does every user.
+    pub(crate) fn take_unauthenticated(&mut self, now: Timestamp) -> Vec<ConnectionKey> {
+        if self.unauthenticated_at > now {
+            return Vec::new();
         }
-        self.sessions.unauthenticated_at = Timestamp(self.now.0 + SEARCH_PAUSE_MICROS);
+        self.unauthenticated_at = Timestamp(now.0 + SEARCH_PAUSE_MICROS);
         let mut by_origin: BTreeMap<IpAddr, Vec<(Timestamp, ConnectionKey)>> = BTreeMap::new();
-        for connection in self
-            .sessions
-            .iter()
-            .filter(|known| is_unauthenticated(known))
-        {
+        for connection in self.iter().filter(|known| is_unauthenticated(known)) {
             let session = &connection.session;
             let waiting = by_origin.entry(origin(session.arrival.address.ip()));
             let found = (session.login_until, connection.key);
             waiting.or_default().push(found);
         }
         let most = by_origin.into_values().max_by_key(Vec::len);
-        let Some(mut leaving) = most else {
-            return;
-        };
+        let mut leaving = most.unwrap_or_default();
         leaving.sort_unstable();
         leaving.truncate((leaving.len() / LEAVING_DIVISOR).max(1));
-        for (_, key) in leaving {
-            self.close(key, effects);
-        }
+        leaving.into_iter().map(|(_, key)| key).collect()
     }
 }

@@ -5,10 +5,11 @@ use headrace_partition::Response;
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use super::{
-    LinkEvent, Links, Moment, Peer,
+    LinkEvent, Links, Peer,
     calls::{Kind, Place},
     link::{Link, State},
 };
+use crate::moment::Moment;
 use crate::{
     api::{Effect, PartitionAnswer},
     memory::{Place as Waits, Receiver},

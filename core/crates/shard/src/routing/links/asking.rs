@@ -7,11 +7,12 @@ use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Request;
 
 use super::{
-    LinkEvent, Links, Moment,
+    LinkEvent, Links,
     budget::Charge,
     calls::{Kind, PendingCall, Place},
 };
 use crate::api::{Effect, Mail, PartitionAnswer, PartitionCall, WaitingPoll};
+use crate::moment::Moment;
 
 /// Return the partition that the catalog has under these numbers, with its incarnation.
 pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::PartitionRef> {

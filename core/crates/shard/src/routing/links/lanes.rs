@@ -10,11 +10,12 @@ use headrace_link::{Refusal, RequestId};
 use headrace_model::{Namespace, Timestamp};
 
 use super::{
-    LinkEvent, Links, Moment, Peer,
+    LinkEvent, Links, Peer,
     calls::{Kind, PendingCall, Place},
     link::Link,
 };
 use crate::api::{Effect, PartitionAnswer};
+use crate::moment::Moment;
 
 /// First pause before a call is repeated at a node that refused it and that the catalog still names.
 const PAUSE_MICROS: u64 = 50_000;

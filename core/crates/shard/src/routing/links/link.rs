@@ -7,7 +7,7 @@ use headrace_catalog::Node;
 use headrace_link::ToNode;
 use headrace_model::Timestamp;
 
-use super::Moment;
+use crate::moment::Moment;
 use crate::{
     api::{ConnectionKey, Effect, LinkNumber},
     sessions::connection::Inbox,

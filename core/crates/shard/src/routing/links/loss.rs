@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use headrace_model::Level;
 
-use super::{LinkEvent, Links, Moment, Peer, calls::Place};
+use super::{LinkEvent, Links, Peer, calls::Place};
 use crate::api::{ConnectionKey, Effect};
+use crate::moment::Moment;
 
 impl Links {
     /// Process the loss of a link that was not drained.

@@ -6,9 +6,10 @@ use headrace_ticket::{LIFETIME_SECONDS, Scope, Ticket};
 use headrace_wire::{Command, command::OpenLink};
 
 use super::{
-    Links, Moment, Peer,
+    Links, Peer,
     link::{Link, State},
 };
+use crate::moment::Moment;
 use crate::{
     api::{ConnectionKey, Effect, LinkNumber},
     config::Hosting,

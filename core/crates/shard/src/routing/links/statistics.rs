@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use headrace_link::{RequestId, Scope, StatisticsSnapshot, ToNode};
 use headrace_model::{ShardId, Timestamp};
 
-use super::{LinkEvent, Links, Moment, Peer, link::State};
+use super::{LinkEvent, Links, Peer, link::State};
 use crate::api::{Effect, Origin};
+use crate::moment::Moment;
 
 /// Time after which a node without an answer is left out: its last known statistics are used.
 const STATISTICS_TIMEOUT_MICROS: u64 = 1_000_000;

@@ -4,10 +4,11 @@ use headrace_link::{EndWait, Refusal, RequestId, ToNode};
 use headrace_model::{Namespace, Timestamp};
 
 use super::{
-    Links, Moment,
+    Links,
     calls::{Kind, Place},
 };
 use crate::api::Origin;
+use crate::moment::Moment;
 
 impl Links {
     /// End a waiting poll.

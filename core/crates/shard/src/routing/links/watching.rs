@@ -6,8 +6,9 @@
 use headrace_link::{ToNode, WatchedState};
 use headrace_model::{Namespace, Timestamp};
 
-use super::{LinkEvent, Links, Moment, Peer, asking::identity};
+use super::{LinkEvent, Links, Peer, asking::identity};
 use crate::api::Effect;
+use crate::moment::Moment;
 
 /// Pause before a watch is repeated at a node that refused it.
 const PAUSE_MICROS: u64 = 200_000;

@@ -5,19 +5,20 @@ use headrace_link::EndWait;
 use headrace_model::Namespace;
 use headrace_wire::{Command, CommandCode, Status};
 
+use super::Waiting;
 use super::{Phase, Wait};
+use crate::dispatch::waits::plan_wait;
 use crate::{
-    Shard,
     api::{ConnectionKey, Effect, Sequence},
     dispatch::{Plan, TICKET_HOLDER, nothing_polled},
     sessions::connection::{Pipeline, status_response},
 };
 
-impl Shard {
+impl Waiting<'_> {
     /// Answer waiting requests whose deadline has passed.
     pub(crate) fn end_due_waits(&mut self, effects: &mut Vec<Effect>) {
-        while let Some((deadline, key)) = self.routing.waits.deadlines.first().copied()
-            && deadline <= self.now
+        while let Some((deadline, key)) = self.waits.deadlines.first().copied()
+            && deadline <= self.ways.moment.now
         {
             self.wait_is_due(key, effects);
         }
@@ -25,13 +26,13 @@ impl Shard {
 
     /// End all waits for shutdown.
     pub(crate) fn end_all_waits(&mut self, effects: &mut Vec<Effect>) {
-        for key in self.routing.waits.keys() {
+        for key in self.waits.keys() {
             self.wait_is_due(key, effects);
         }
     }
 
     fn wait_is_due(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(mut wait) = self.routing.waits.take(key) else {
+        let Some(mut wait) = self.waits.take(key) else {
             return;
         };
         wait.is_due = true;
@@ -44,12 +45,12 @@ impl Shard {
                 return;
             }
             Phase::Parked => {
-                let origin = wait.origin(self, key);
+                let origin = wait.origin(self.ways.moment, key);
                 self.stop(origin, wait.plan.places[0], EndWait::Take, effects);
             }
             // The partition may not be open, or its node may hang.
             Phase::Trying { place, .. } if wait.plan.places.len() == 1 => {
-                let origin = wait.origin(self, key);
+                let origin = wait.origin(self.ways.moment, key);
                 self.stop(origin, place, EndWait::Take, effects);
             }
             Phase::Notified => {
@@ -59,13 +60,13 @@ impl Shard {
             // Polls in flight, and those that wait for room, run to completion.
             Phase::Trying { .. } | Phase::Taking { .. } | Phase::Claiming { .. } => {}
         }
-        self.routing.waits.insert(key, wait);
+        self.waits.insert(key, wait);
     }
 
     /// Apply a new catalog: end waits whose user lost the permission, and plan those anew whose partitions have moved.
     pub(crate) fn review_waits(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         // Only few waits are affected: making a plan costs far more than this check.
-        let touched: Vec<ConnectionKey> = (self.routing.waits.by_connection.iter())
+        let touched: Vec<ConnectionKey> = (self.waits.by_connection.iter())
             .filter(|(_, wait)| {
                 let (stream, topic) = wait.plan.topic;
                 // The holder of a ticket waits on behalf of the ticket's issuer.
@@ -76,17 +77,17 @@ impl Shard {
             .map(|(key, _)| *key)
             .collect();
         for key in touched {
-            let Some(mut wait) = self.routing.waits.take(key) else {
+            let Some(mut wait) = self.waits.take(key) else {
                 continue;
             };
             if wait.is_void || self.plan_again(key, &wait).as_ref() == Some(&Ok(wait.plan.clone()))
             {
-                self.routing.waits.insert(key, wait);
+                self.waits.insert(key, wait);
                 continue;
             }
             match wait.phase {
                 Phase::Parked => {
-                    let origin = wait.origin(self, key);
+                    let origin = wait.origin(self.ways.moment, key);
                     self.stop(origin, wait.plan.places[0], EndWait::Refuse, effects);
                     wait.is_void = true;
                 }
@@ -98,7 +99,7 @@ impl Shard {
                     continue;
                 }
             }
-            self.routing.waits.insert(key, wait);
+            self.waits.insert(key, wait);
         }
     }
 
@@ -109,7 +110,12 @@ impl Shard {
             return None;
         };
         let connection = self.sessions.take(key)?;
-        let plan = self.plan_wait(&connection.session, &request);
+        let plan = plan_wait(
+            self.ways.moment,
+            self.sessions.clients(),
+            &connection.session,
+            &request,
+        );
         self.sessions.put(connection);
         Some(plan)
     }
@@ -149,12 +155,12 @@ impl Shard {
             });
         }
         self.enter(key, &mut wait, effects);
-        self.routing.waits.insert(key, wait);
+        self.waits.insert(key, wait);
     }
 
     /// End a wait after the WebSocket was closed by its peer: the messages are not wanted and no offset is stored.
     pub(crate) fn cancel_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        if let Some(wait) = self.routing.waits.by_connection.get(&key) {
+        if let Some(wait) = self.waits.by_connection.get(&key) {
             let sequence = wait.sequence;
             self.forget_wait(key, effects);
             self.end_wait(key, sequence, |pipeline, sequence| {
@@ -166,11 +172,11 @@ impl Shard {
 
     /// Remove the wait of a closed connection.
     pub(crate) fn forget_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(wait) = self.routing.waits.take(key) else {
+        let Some(wait) = self.waits.take(key) else {
             return;
         };
         if matches!(wait.phase, Phase::Parked) {
-            let origin = wait.origin(self, key);
+            let origin = wait.origin(self.ways.moment, key);
             self.stop(origin, wait.plan.places[0], EndWait::Refuse, effects);
         }
         self.disarm(key, &wait, effects);
@@ -182,7 +188,7 @@ impl Shard {
         sequence: Sequence,
         answer: impl FnOnce(&mut Pipeline, Sequence),
     ) {
-        let now = self.now;
+        let now = self.ways.moment.now;
         if let Some(connection) = self.sessions.get_mut(key) {
             answer(&mut connection.pipeline, sequence);
             connection.session.last_heartbeat = now;

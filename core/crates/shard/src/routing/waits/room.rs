@@ -3,13 +3,11 @@
 use headrace_link::WhenReady;
 use headrace_model::Namespace;
 
+use super::Waiting;
 use super::{PARKED_BYTES_MAX, Phase, Wait};
-use crate::{
-    Shard,
-    api::{ConnectionKey, Effect},
-};
+use crate::api::{ConnectionKey, Effect};
 
-impl Shard {
+impl Waiting<'_> {
     /// Enter a phase that polls, as soon as the user's share has room for the answer: for a message of this size, if it
     /// is known.
     pub(super) fn poll_in(
@@ -21,7 +19,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         if wait.bytes_max.is_none() || message_bytes.is_some() {
-            wait.bytes_max = self.claim_again(key, message_bytes);
+            wait.bytes_max = self.memory.claim_again(self.sessions, key, message_bytes);
         }
         if wait.bytes_max.is_none() {
             let then = Box::new(phase);
@@ -36,7 +34,7 @@ impl Shard {
 
     /// Continue a request whose user's share has room for its answer now.
     pub(crate) fn resume_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(mut wait) = self.routing.waits.take(key) else {
+        let Some(mut wait) = self.waits.take(key) else {
             return;
         };
         let connection = self.sessions.get_mut(key);
@@ -48,7 +46,7 @@ impl Shard {
             }
             self.poll_in(key, &mut wait, *then, None, effects);
         }
-        self.routing.waits.insert(key, wait);
+        self.waits.insert(key, wait);
     }
 
     /// Park a request at its only partition. Only one that waits for much keeps memory for it.

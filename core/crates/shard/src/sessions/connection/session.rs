@@ -2,6 +2,8 @@
 
 use std::{cell::Cell, sync::Arc};
 
+use crate::dispatch::TICKET_HOLDER;
+use crate::moment::Moment;
 use crate::{
     dispatch::TicketHolder,
     memory::Share,
@@ -109,6 +111,16 @@ impl Session {
     /// Return whether the connection is authenticated.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.login.is_some() || self.ticket.is_some()
+    }
+
+    /// Return the user of a session that is still valid; with a ticket, a reserved number that no user has.
+    pub(crate) fn current_user(&self, moment: Moment<'_>) -> Option<UserId> {
+        let (catalog, now) = (moment.catalog, moment.wall);
+        match (&self.login, &self.ticket) {
+            (Some(login), _) => login.holds(catalog, now).then(|| login.user()),
+            (None, Some(holder)) => holder.holds(catalog).then_some(TICKET_HOLDER),
+            (None, None) => None,
+        }
     }
 
     /// Return the user who is logged in.

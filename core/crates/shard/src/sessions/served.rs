@@ -18,9 +18,11 @@ use headrace_buffer::Slice;
 use headrace_link::{RequestId, ToGateway, ToNode, TraceContext, WhenReady};
 use headrace_model::{Namespace, ShardId, Timestamp};
 
+use crate::moment::Moment;
+use crate::{hosting::Partitions, memory::MemoryUse, sessions::Sessions};
 use crate::{meter::Place as Command, sessions::connection::Pipeline};
 
-pub(crate) use opening::Opening;
+pub(crate) use opening::{Opening, check_link_request, check_ticket};
 
 /// Maximum number of requests in flight on one link; waiting polls are counted separately.
 const IN_FLIGHT_MAX: usize = 4096;
@@ -82,6 +84,14 @@ pub(crate) struct GatewayLink {
     is_broken: bool,
     /// True after the gateway was notified that no further frames follow.
     has_parted: bool,
+}
+
+/// The links among the connections, with the partitions that serve them.
+pub(crate) struct Serving<'a> {
+    pub(crate) moment: Moment<'a>,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) partitions: &'a mut Partitions,
+    pub(crate) memory: &'a MemoryUse,
 }
 
 impl GatewayLink {

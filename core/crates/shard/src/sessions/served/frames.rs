@@ -11,9 +11,11 @@ use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{PartitionError, Request};
 use headrace_wire::{CommandCode, frame::REQUEST_HEADER_BYTES};
 
+use super::Serving;
 use super::{GatewayLink, Held, PendingCall, places::Decision};
+use crate::memory::Place;
+use crate::moment::Moment;
 use crate::{
-    Shard,
     api::{ConnectionKey, Effect, Origin, PartitionCall, Sequence, WaitingPoll},
     hosting::{BorrowedBatch, NotificationTarget, Watcher},
     meter,
@@ -69,7 +71,7 @@ impl Link<'_> {
     }
 }
 
-impl Shard {
+impl Serving<'_> {
     /// Process one frame. Returns false if there is none, if it has to wait, or if the link accepts no more frames.
     pub(crate) fn process_frame(
         &mut self,
@@ -86,7 +88,7 @@ impl Shard {
         else {
             return false;
         };
-        let version = self.catalog.load().version();
+        let version = self.moment.catalog.version();
         let held = served.held.take_if(|held| held.version != version);
         if served.is_paused(pipeline) {
             served.held = held.or(served.held.take());
@@ -125,7 +127,7 @@ impl Shard {
             }
         };
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-            let place = self.place_of(link.key);
+            let place = Place::of(self.moment.config.shard, link.key);
             let receivable = self.memory.pool().receivable_bytes_max();
             let wanted_bytes = if payload_bytes <= receivable {
                 payload_bytes
@@ -172,10 +174,10 @@ impl Shard {
         batch: BorrowedBatch<'_>,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let catalog = Arc::clone(self.catalog.load());
+        let catalog = self.moment.catalog;
         let namespace = header.place.namespace;
         let (call, place) = (Some(header.call), header.place);
-        let verdict = (link.served).decide(&self.partitions, &catalog, call, place, None);
+        let verdict = (link.served).decide(self.partitions, catalog, call, place, None);
         match verdict {
             Decision::Take => {}
             Decision::Behind => {
@@ -197,7 +199,8 @@ impl Shard {
             namespace,
             request: batch,
         };
-        self.partitions.append(&catalog, call, self.now, effects);
+        self.partitions
+            .append(catalog, call, self.moment.now, effects);
         true
     }
 
@@ -208,9 +211,9 @@ impl Shard {
         until: Option<Timestamp>,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let catalog = Arc::clone(self.catalog.load());
+        let catalog = self.moment.catalog;
         if let Some((call, place, member)) = addressed_partition(&frame) {
-            let verdict = (link.served).decide(&self.partitions, &catalog, call, place, member);
+            let verdict = (link.served).decide(self.partitions, catalog, call, place, member);
             match (&verdict, &frame) {
                 (Decision::Take, _) => {}
                 (Decision::Behind, _) => return self.hold(link, frame, until),
@@ -226,7 +229,7 @@ impl Shard {
         }
         match frame {
             ToNode::Request { header, request } => {
-                self.take_request(link, &catalog, &header, request, effects)
+                self.take_request(link, catalog, &header, request, effects)
             }
             ToNode::Wait {
                 header,
@@ -234,7 +237,7 @@ impl Shard {
                 when_ready,
             } => {
                 let wanted = WaitingPoll { poll, when_ready };
-                self.take_wait(link, &catalog, &header, wanted, effects)
+                self.take_wait(link, catalog, &header, wanted, effects)
             }
             ToNode::EndWait {
                 call,
@@ -255,8 +258,9 @@ impl Shard {
                     seen,
                     wants_openings,
                 };
-                let (namespace, now) = (place.namespace, self.now);
-                (self.partitions).watch(&catalog, namespace, watcher, now, effects);
+                let (namespace, now) = (place.namespace, self.moment.now);
+                self.partitions
+                    .watch(catalog, namespace, watcher, now, effects);
                 true
             }
             ToNode::Unwatch { namespace } => {
@@ -267,7 +271,7 @@ impl Shard {
                 true
             }
             ToNode::Statistics { call, scope } => {
-                let statistics = collect_statistics(self, &catalog, scope);
+                let statistics = collect_statistics(self.moment, catalog, scope);
                 link.queue(ToGateway::Statistics {
                     call,
                     partitions: statistics,
@@ -309,7 +313,8 @@ impl Shard {
             namespace: header.place.namespace,
             request,
         };
-        self.partitions.submit(catalog, call, self.now, effects);
+        self.partitions
+            .submit(catalog, call, self.moment.now, effects);
         true
     }
 
@@ -321,7 +326,7 @@ impl Shard {
         wanted: WaitingPoll,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        if link.served.waiting_count >= self.config.waited_partitions_max {
+        if link.served.waiting_count >= self.moment.config.waited_partitions_max {
             link.queue(ToGateway::Answer {
                 call: header.call,
                 result: Err(Refusal::Partition(PartitionError::Busy)),
@@ -337,7 +342,8 @@ impl Shard {
             namespace: header.place.namespace,
             request: wanted,
         };
-        self.partitions.wait(catalog, call, self.now, effects);
+        self.partitions
+            .wait(catalog, call, self.moment.now, effects);
         true
     }
 
@@ -357,7 +363,7 @@ impl Shard {
         if is_notified != (stop == EndWait::Cancel) {
             return;
         }
-        let origin = self.origin(link.key, call);
+        let origin = origin(self.moment, link.key, call);
         self.partitions.stop_waiting(origin, namespace, stop);
         if is_notified {
             link.served.end(call);
@@ -379,16 +385,16 @@ impl Shard {
             return None;
         }
         if command == CommandCode::SendMessages {
-            self.meter.took(bytes);
+            self.moment.meter.took(bytes);
         }
-        let tracer = &self.meter.tracer;
+        let tracer = &self.moment.meter.tracer;
         let trace = header.trace.filter(|_| tracer.is_on());
         let trace = trace.map(|context| (tracer.next(), context));
         let begun = PendingCall {
             namespace: header.place.namespace,
             when_ready,
             bytes,
-            began: self.meter.now(),
+            began: self.moment.meter.now(),
             command: meter::Place::of(command.code()),
             trace,
         };
@@ -396,34 +402,34 @@ impl Shard {
         Some(Origin {
             member: header.member,
             trace: trace.map(|(number, _)| number),
-            ..self.origin(link.key, header.call)
+            ..origin(self.moment, link.key, header.call)
         })
-    }
-
-    pub(super) fn origin(&self, key: ConnectionKey, call: RequestId) -> Origin {
-        Origin {
-            shard: self.config.shard,
-            connection: key,
-            sequence: Sequence(call.0),
-            member: None,
-            trace: None,
-        }
     }
 
     /// Pause a link until the catalog that this frame requires has arrived.
     fn hold(&mut self, link: &mut Link<'_>, frame: ToNode, until: Option<Timestamp>) -> bool {
         let until = until.unwrap_or_else(|| {
-            let until = Timestamp(self.now.0 + CATCH_UP_MICROS);
+            let until = Timestamp(self.moment.now.0 + CATCH_UP_MICROS);
             self.sessions
                 .add_deadline(until, link.key, DeadlineKind::CatalogVersion);
             until
         });
         link.served.held = Some(Box::new(Held {
             frame,
-            version: self.catalog.load().version(),
+            version: self.moment.catalog.version(),
             until,
         }));
         false
+    }
+}
+
+pub(crate) fn origin(moment: Moment<'_>, key: ConnectionKey, call: RequestId) -> Origin {
+    Origin {
+        shard: moment.config.shard,
+        connection: key,
+        sequence: Sequence(call.0),
+        member: None,
+        trace: None,
     }
 }
 
@@ -449,9 +455,13 @@ fn not_watched(link: &mut Link<'_>, namespace: Namespace, version: u64) -> bool 
 }
 
 /// Statistics of the partitions of this node, on all its shards.
-fn collect_statistics(shard: &Shard, catalog: &Catalog, scope: Scope) -> Vec<StatisticsSnapshot> {
+fn collect_statistics(
+    moment: Moment<'_>,
+    catalog: &Catalog,
+    scope: Scope,
+) -> Vec<StatisticsSnapshot> {
     let held = catalog.partitions().filter(|(_, partition)| {
-        scope.covers(partition.namespace) && shard.config.hosts(catalog, partition.namespace)
+        scope.covers(partition.namespace) && moment.config.hosts(catalog, partition.namespace)
     });
     held.map(|(topic, partition)| {
         let place = PartitionRef {

@@ -7,9 +7,12 @@ use headrace_model::Namespace;
 use headrace_partition::Response;
 use headrace_wire::{CommandCode, Status};
 
+use super::Serving;
+use super::frames::origin;
 use super::{GatewayLink, PendingCall};
+use crate::moment::Moment;
+use crate::sessions::Sessions;
 use crate::{
-    Shard,
     api::{ConnectionKey, Origin, PartitionAnswer},
     dispatch::{count_outcome, refusal_status},
     hosting::NotificationTarget,
@@ -18,16 +21,16 @@ use crate::{
     tracer::{Key, RequestTrace, TraceRecord},
 };
 
-impl Shard {
+impl Sessions {
     /// Send the answer of a partition to the gateway that asked.
-    pub(crate) fn answer_link(&mut self, answer: PartitionAnswer) {
+    pub(crate) fn answer_link(&mut self, moment: Moment<'_>, answer: PartitionAnswer) {
         let PartitionAnswer {
             origin,
             namespace,
             result,
         } = answer;
-        let version = self.catalog.load().version();
-        let meter = Arc::clone(&self.meter);
+        let version = moment.catalog.version();
+        let meter = Arc::clone(moment.meter);
         let Some((served, pipeline)) = self.link_mut(origin.connection) else {
             return;
         };
@@ -44,7 +47,7 @@ impl Shard {
             result => ToGateway::Answer { call, result },
         };
         served.queue(frame, pipeline);
-        self.sessions.touch(origin.connection);
+        self.touch(origin.connection);
     }
 
     /// Notify a gateway that a waiting poll will find enough messages. Returns false if no gateway has such a poll.
@@ -55,7 +58,7 @@ impl Shard {
         let call = RequestId(origin.sequence.0);
         if served.end(call).is_some() {
             served.queue(ToGateway::PollReady { call }, pipeline);
-            self.sessions.touch(origin.connection);
+            self.touch(origin.connection);
         }
         true
     }
@@ -63,11 +66,12 @@ impl Shard {
     /// Notify a gateway that a watched partition has changed; `None` if the partition is no longer here.
     pub(crate) fn notify_link_view(
         &mut self,
+        moment: Moment<'_>,
         key: ConnectionKey,
         namespace: Namespace,
         view: Option<WatchedState>,
     ) {
-        let version = self.catalog.load().version();
+        let version = moment.catalog.version();
         let Some((served, pipeline)) = self.link_mut(key) else {
             return;
         };
@@ -77,16 +81,50 @@ impl Shard {
                 None => ToGateway::NotWatched { namespace, version },
             };
             served.queue(frame, pipeline);
-            self.sessions.touch(key);
+            self.touch(key);
         }
     }
 
     fn link_mut(&mut self, key: ConnectionKey) -> Option<(&mut GatewayLink, &mut Pipeline)> {
-        let connection = self.sessions.get_mut(key)?;
+        let connection = self.get_mut(key)?;
         let served = connection.gateway_link.as_deref_mut()?;
         Some((served, &mut connection.pipeline))
     }
 
+    /// Resume links that waited for a newer catalog.
+    pub(crate) fn wake_links(&mut self) {
+        let links = self.iter();
+        let held = links.filter(|connection| {
+            let served = connection.gateway_link.as_deref();
+            served.is_some_and(|served| served.held.is_some())
+        });
+        let keys: Vec<ConnectionKey> = held.map(|connection| connection.key).collect();
+        for key in keys {
+            self.touch(key);
+        }
+    }
+
+    /// Pass collected frames to the pipeline, and the final frame once the link is drained.
+    pub(crate) fn conclude_link(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.get_mut(key) else {
+            return;
+        };
+        let Some(served) = connection.gateway_link.as_deref_mut() else {
+            return;
+        };
+        if connection.closing && !served.owes_answers() && !served.has_parted {
+            served.has_parted = true;
+            served.flush_frames(&mut connection.pipeline);
+            connection
+                .pipeline
+                .queue(status_response(Status::DISCONNECTED));
+        } else if !connection.sending {
+            served.flush_frames(&mut connection.pipeline);
+        }
+    }
+}
+
+impl Serving<'_> {
     /// Stop reading from a gateway and drain the link: answer everything begun, followed by the final frame. Calls
     /// without an answer at that point were not executed.
     pub(crate) fn drain_link(&mut self, key: ConnectionKey) {
@@ -111,19 +149,6 @@ impl Shard {
         }
     }
 
-    /// Resume links that waited for a newer catalog.
-    pub(crate) fn wake_links(&mut self) {
-        let links = self.sessions.iter();
-        let held = links.filter(|connection| {
-            let served = connection.gateway_link.as_deref();
-            served.is_some_and(|served| served.held.is_some())
-        });
-        let keys: Vec<ConnectionKey> = held.map(|connection| connection.key).collect();
-        for key in keys {
-            self.sessions.touch(key);
-        }
-    }
-
     /// Remove the waits and watches of a closed link.
     pub(crate) fn forget_link(&mut self, key: ConnectionKey) {
         self.end_link_waits(key);
@@ -131,7 +156,7 @@ impl Shard {
 
     /// End all waits and watches of a link.
     fn end_link_waits(&mut self, key: ConnectionKey) {
-        let Some((served, _)) = self.link_mut(key) else {
+        let Some((served, _)) = self.sessions.link_mut(key) else {
             return;
         };
         served.held = None;
@@ -155,27 +180,8 @@ impl Shard {
             } else {
                 EndWait::Refuse
             };
-            let origin = self.origin(key, call);
+            let origin = origin(self.moment, key, call);
             self.partitions.stop_waiting(origin, namespace, stop);
-        }
-    }
-
-    /// Pass collected frames to the pipeline, and the final frame once the link is drained.
-    pub(crate) fn conclude_link(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        let Some(served) = connection.gateway_link.as_deref_mut() else {
-            return;
-        };
-        if connection.closing && !served.owes_answers() && !served.has_parted {
-            served.has_parted = true;
-            served.flush_frames(&mut connection.pipeline);
-            connection
-                .pipeline
-                .queue(status_response(Status::DISCONNECTED));
-        } else if !connection.sending {
-            served.flush_frames(&mut connection.pipeline);
         }
     }
 }
