@@ -2,12 +2,13 @@
 
 use std::{num::NonZeroU16, sync::Arc};
 
-use headrace_model::ShardId;
+use headrace_catalog::{Catalog, Node};
+use headrace_model::{Namespace, ShardId, owner_shard};
 use headrace_partition::PartitionConfig;
 use headrace_ticket::Key;
 use headrace_websocket::{Limits, Origins};
 
-use crate::routing::links::LinksConfig;
+use crate::{owner::Owner, routing::links::LinksConfig};
 
 /// Partitions that the shards of a process host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,4 +142,52 @@ pub struct NodeView {
     pub http_port: u16,
     /// Port of the binary protocol over WebSocket.
     pub websocket_port: u16,
+}
+
+impl ShardConfig {
+    /// Return the owner of a partition, which need not exist.
+    #[inline]
+    pub(crate) fn owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
+        if self.hosting == Hosting::Everything {
+            return self.local_owner(namespace);
+        }
+        self.placed_owner(catalog, namespace)
+    }
+
+    fn placed_owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
+        let Some(holder) = catalog.leader(namespace) else {
+            return Owner::Nowhere;
+        };
+        if self.is_node(holder) {
+            return self.local_owner(namespace);
+        }
+        let shards = u16::try_from(holder.shards).unwrap_or(u16::MAX);
+        let Ok(shards) = shards.try_into() else {
+            return Owner::Nowhere;
+        };
+        Owner::Remote {
+            node: holder.id,
+            shard: owner_shard(namespace, shards),
+        }
+    }
+
+    /// Return whether a partition belongs to any shard of this process.
+    #[inline]
+    pub(crate) fn hosts(&self, catalog: &Catalog, namespace: Namespace) -> bool {
+        self.hosting == Hosting::Everything
+            || catalog
+                .leader(namespace)
+                .is_some_and(|holder| self.is_node(holder))
+    }
+
+    fn local_owner(&self, namespace: Namespace) -> Owner {
+        match owner_shard(namespace, self.shards) {
+            shard if shard == self.shard => Owner::Here,
+            shard => Owner::Shard(shard),
+        }
+    }
+
+    fn is_node(&self, node: &Node) -> bool {
+        matches!(&self.hosting, Hosting::Placed { node: name } if **name == *node.name)
+    }
 }

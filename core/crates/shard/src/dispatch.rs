@@ -3,7 +3,7 @@
 //! Every handler keeps the documented order of its checks, because clients and their tests rely on which of several
 //! errors they see.
 
-mod answers;
+pub(crate) mod answers;
 pub(crate) mod control;
 pub(crate) mod explaining;
 mod groups;
@@ -29,30 +29,27 @@ use std::sync::Arc;
 use headrace_buffer::{BufferPool, Slice};
 use headrace_catalog::{Action, Catalog, Rate, Stream, Topic};
 use headrace_link::{Membership, TraceContext};
-use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
-use headrace_partition::Request;
+use headrace_model::{ClientId, Namespace, StreamId, TopicId, UserId, limits};
+use headrace_partition::{Poll, Request};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1::{self as proto_metadata, command::Meant};
 use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction, command::Attributes};
-
-pub use holders::issuer_may;
-
-pub(crate) use answers::{count_outcome, encode_partition_answer, nothing_polled, refusal_status};
-pub(crate) use holders::{TICKET_HOLDER, TicketHolder};
-pub use notes::Refusals;
-pub(crate) use notes::{note_certificate_login, note_newer_client};
-pub(crate) use waits::{Plan, Wait};
-
 use lookups::{LookedUp, find_stream, stream_number};
 
-use crate::moment::Moment;
-use crate::{routing::links::Links, sessions::registry::ClientRegistry};
 use crate::{
-    sessions::connection::{
-        Session, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response, status_response,
+    moment::Moment,
+    routing::links::Links,
+    sessions::{
+        connection::{
+            Session, TicketHolder, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
+            status_response,
+        },
+        registry::ClientRegistry,
+        served::Opening,
     },
-    sessions::served::Opening,
 };
+
+pub use holders::issuer_may;
 
 /// Command whose payload may be large and of which several may be in flight.
 pub(crate) const SEND_MESSAGES: u32 = CommandCode::SendMessages.code();
@@ -89,6 +86,28 @@ pub(crate) fn has_sizeable_answer(code: u32) -> bool {
     )
 }
 
+/// Partitions and poll parameters of a waiting request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Inputs of the plan: while these are unchanged, the plan is the same.
+    pub(crate) user: UserId,
+    pub(crate) topic: (StreamId, TopicId),
+    pub(crate) poll: Poll,
+    pub(crate) member: Option<Membership>,
+    /// Partitions, ascending. Empty for a member that owns none, or not the one that it has named.
+    pub(crate) places: Vec<Namespace>,
+    /// True if the request names its partition, or means partition 0 as a consumer outside a group.
+    pub(crate) is_named: bool,
+}
+
+/// A request that waits for messages.
+pub(crate) struct Wait {
+    pub(crate) plan: Plan,
+    pub(crate) micros: u64,
+    /// Rate of reading the topic, if it has a quota.
+    pub(crate) rate: Option<Arc<Rate>>,
+}
+
 /// Decision of a handler.
 pub(crate) enum Outcome {
     /// Answered with this response.
@@ -97,7 +116,7 @@ pub(crate) enum Outcome {
     Control(Operation),
     /// Answered by a partition.
     Partition {
-        namespace: headrace_model::Namespace,
+        namespace: Namespace,
         request: Request,
         /// Set if the caller asks as a member of a consumer group.
         member: Option<Membership>,
@@ -121,7 +140,7 @@ pub(crate) enum Outcome {
     /// Start or stop watching these partitions, each with its incarnation.
     Watch {
         action: WatchAction,
-        places: Vec<(headrace_model::Namespace, u64)>,
+        places: Vec<(Namespace, u64)>,
     },
 }
 
@@ -355,7 +374,7 @@ impl Context<'_> {
             Command::GetTopicQuota(request) => self.get_topic_quota(request),
             Command::SetTopicQuota(request) => self.set_topic_quota(request),
             Command::GetPersonalAccessTokens => Ok(self.get_access_tokens()),
-            Command::CreatePersonalAccessToken(request) => users::create_access_token(request),
+            Command::CreatePersonalAccessToken(request) => Self::create_access_token(request),
             Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),
             Command::PollMessages(request) => self.poll_messages(request),
             Command::WaitMessages(request) | Command::ReadMessages(request) => {

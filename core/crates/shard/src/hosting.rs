@@ -12,13 +12,16 @@ mod lives;
 pub(crate) mod members;
 mod outcomes;
 mod publications;
+mod publishing;
 mod retention;
+mod state;
 mod steps;
 mod tickets;
 mod traces;
-mod troubles;
 mod waiters;
+mod waiting;
 mod watchers;
+mod watching;
 
 use std::sync::Arc;
 
@@ -31,24 +34,25 @@ use headrace_log::storage::{StorageCompletion, StorageOutcome};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Batch, PartitionError, Request};
 
-pub use self::isolation::panic_message;
+pub use self::steps::panic_message;
 pub(crate) use self::{
-    lives::find,
+    state::find,
     watchers::{NotificationTarget, Watcher},
 };
 
-pub use self::troubles::Troubles;
+pub use self::agenda::Troubles;
 use self::{
     agenda::Agenda,
-    lives::{HostedPartition, HostingState},
     publications::Publications,
+    state::{HostedPartition, HostingState},
     steps::{Started, Steps},
     tickets::RequestPurpose,
     waiters::Waiters,
     watchers::Watchers,
 };
 use crate::{
-    api::{Effect, Origin, PartitionAnswer, PartitionCall},
+    api::Effect,
+    calls::{Origin, PartitionAnswer, PartitionCall},
     config::ShardConfig,
     hosting::{damage::DamageReports, members::Members},
     meter::Meter,
@@ -426,5 +430,30 @@ impl Partitions {
         for namespace in self.take_waiting() {
             self.mark_dirty(namespace);
         }
+    }
+
+    /// Partitions whose deadline has come. Each gets a new deadline at the end of the turn.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Namespace> {
+        let mut due = Vec::new();
+        while let Some((deadline, namespace)) = self.agenda.take_due(now) {
+            if let Some(hosted) = self.hosted.get_mut(&namespace)
+                && hosted.deadline == Some(deadline)
+            {
+                hosted.deadline = None;
+                due.push(namespace);
+            }
+        }
+        due
+    }
+
+    /// Partitions with requests that wait for memory.
+    pub(super) fn take_waiting(&mut self) -> Vec<Namespace> {
+        let hosted = &self.hosted;
+        let waits = |namespace: &Namespace| {
+            let hosted = hosted.get(namespace);
+            hosted.is_some_and(|hosted| !hosted.waiting.is_empty())
+        };
+        self.agenda.waiting.retain(waits);
+        self.agenda.waiting.iter().copied().collect()
     }
 }

@@ -11,6 +11,7 @@
 //! from one part to the next (decision 117).
 
 mod api;
+mod calls;
 mod config;
 mod dispatch;
 mod hosting;
@@ -24,12 +25,12 @@ mod sessions;
 mod shard;
 mod tracer;
 
-pub use api::{
-    ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin, PartitionAnswer,
-    PartitionCall, Sequence, WaitingPoll,
+pub use api::{Effect, Input, MovedConnection};
+pub use calls::{
+    ConnectionKey, LinkNumber, Mail, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll,
 };
 pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
-pub use dispatch::{Refusals, issuer_may};
+pub use dispatch::{issuer_may, notes::Refusals};
 pub use headrace_link::{
     EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, TraceContext, WatchedState, WhenReady,
 };

@@ -5,6 +5,7 @@
 //! entries first, each shard in proportion to the size of its caches.
 
 mod shares;
+pub(crate) mod usage;
 
 use std::{
     collections::VecDeque,
@@ -14,26 +15,13 @@ use std::{
     },
 };
 
-use headrace_buffer::{Buffer, BufferPool, MemoryAccount, PoolExhausted, Purpose};
-use headrace_catalog::{Catalog, Partition, Stream, Topic, User};
-use headrace_model::{ShardId, Timestamp};
+use headrace_buffer::{Buffer, BufferPool, PoolExhausted};
+use headrace_model::ShardId;
 
-use crate::{
-    api::{ConnectionKey, Effect, Mail},
-    routing::links::Peer,
-};
+use crate::{calls::ConnectionKey, calls::Peer};
 
+use shares::Shares;
 pub(crate) use shares::{Claim, Share};
-use shares::{Excess, Shares};
-
-/// Divisor of the budget: at least this fraction is reclaimed in addition to what is missing.
-const RECLAIM_DIVISOR: u64 = 16;
-/// Minimum interval between two reclaims. Memory from the previous one may still be in use by sends.
-const RECLAIM_PAUSE_MICROS: u64 = 2_000;
-/// Minimum interval between two counts of memory outside buffers, and between two unloadings of indexes.
-const COUNT_PAUSE_MICROS: u64 = 1_000_000;
-/// Approximate memory at both ends of a request that waits for messages of a partition, or that watches one.
-const SUBSCRIPTION_BYTES: usize = 512;
 
 /// Memory of a process, shared by its shards.
 #[derive(Debug, Clone)]
@@ -220,166 +208,6 @@ impl Memory {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.memory.leave(self.number);
-    }
-}
-
-/// State of a shard's periodic work on memory.
-#[derive(Debug)]
-struct MemoryWork {
-    reclaim_at: Timestamp,
-    count_at: Timestamp,
-    catalog: MemoryAccount,
-    links: MemoryAccount,
-    subscriptions: MemoryAccount,
-    /// Number of the receiver on another shard that was last notified of available memory.
-    called: u64,
-}
-
-impl MemoryWork {
-    fn new(pool: &BufferPool) -> Self {
-        let holding = |purpose| MemoryAccount::new(pool.clone(), purpose);
-        Self {
-            reclaim_at: Timestamp(0),
-            count_at: Timestamp(0),
-            catalog: holding(Purpose::Catalog),
-            links: holding(Purpose::Links),
-            subscriptions: holding(Purpose::Subscriptions),
-            called: 0,
-        }
-    }
-}
-
-/// Memory of the process as one shard uses it.
-pub(crate) struct MemoryUse {
-    shared: Memory,
-    work: MemoryWork,
-    /// Connections whose users have used up their memory share.
-    excess: Excess,
-}
-
-impl MemoryUse {
-    pub(crate) fn new(shared: Memory) -> Self {
-        Self {
-            work: MemoryWork::new(shared.pool()),
-            shared,
-            excess: Excess::default(),
-        }
-    }
-
-    /// Memory that is shared with other shards.
-    pub(crate) fn shared(&self) -> &Memory {
-        &self.shared
-    }
-
-    /// Pool of the buffers.
-    #[inline]
-    pub(crate) fn pool(&self) -> &BufferPool {
-        &self.shared.pool
-    }
-}
-
-/// Approximate memory of a catalog. Names and permissions are short compared with the rest.
-fn catalog_bytes(catalog: &Catalog) -> usize {
-    let partitions: usize = (catalog.topics())
-        .map(|topic| topic.partitions_count() as usize)
-        .sum();
-    catalog.streams().len() * size_of::<Stream>()
-        + catalog.topics().count() * size_of::<Topic>()
-        + partitions * size_of::<Partition>()
-        + catalog.users().len() * size_of::<User>()
-}
-
-impl MemoryUse {
-    /// Return whether caches are to release memory.
-    #[inline]
-    pub(crate) fn is_short(&self) -> bool {
-        let pool = self.pool();
-        pool.is_eviction_requested() || pool.caches_excess_bytes() > 0
-    }
-
-    /// Return whether a request of this shard waits until its user holds less.
-    #[inline]
-    pub(crate) fn has_excess(&self) -> bool {
-        !self.excess.is_empty()
-    }
-
-    /// Take the bytes that the caches of all shards are to release, and those that they hold: what is missing and a
-    /// reserve, so that reclaiming is not needed for each request. `None` if it is too early for another reclaim.
-    pub(crate) fn take_reclaim(&mut self, now: Timestamp) -> Option<(u64, u64)> {
-        if now < self.work.reclaim_at {
-            return None;
-        }
-        self.work.reclaim_at = Timestamp(now.0 + RECLAIM_PAUSE_MICROS);
-        let pool = self.pool();
-        let missing = pool.take_eviction_request().max(pool.caches_excess_bytes());
-        let bytes = missing + pool.capacity_bytes() / RECLAIM_DIVISOR;
-        let held_bytes = pool.caches_bytes();
-        (held_bytes > 0).then_some((bytes, held_bytes))
-    }
-
-    /// Return the first receiver in the queue, if it is on this shard and there is memory for it. Another shard is
-    /// notified.
-    pub(crate) fn next_served(
-        &mut self,
-        shard: ShardId,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Waiter> {
-        let first = self.shared.first()?;
-        let pool = self.pool();
-        if !pool.has_room_to_receive(first.bytes) {
-            pool.request_eviction(first.bytes);
-            return None;
-        }
-        if first.place.shard != shard {
-            if self.work.called != first.number {
-                self.work.called = first.number;
-                let to = first.place.shard;
-                let mail = Mail::MemoryAvailable;
-                effects.push(Effect::Mail { to, mail });
-            }
-            return None;
-        }
-        Some(first)
-    }
-
-    /// Have a receiver leave the queue that was served and does not need the memory now. It queues again when it does.
-    pub(crate) fn end_served(&self, served: Waiter) {
-        let is_first = |now: Waiter| now.number == served.number;
-        if self.shared.first().is_some_and(is_first)
-            && self.pool().has_room_to_receive(served.bytes)
-        {
-            self.shared.leave(served.number);
-        }
-    }
-
-    /// Return whether memory outside buffers is to be counted, which is then done.
-    pub(crate) fn is_count_due(&mut self, now: Timestamp) -> bool {
-        let is_due = now >= self.work.count_at;
-        if is_due {
-            self.work.count_at = Timestamp(now.0 + COUNT_PAUSE_MICROS);
-        }
-        is_due
-    }
-
-    /// Count memory outside buffers: of the catalog, of links, and of requests that wait or watch.
-    pub(crate) fn count(
-        &mut self,
-        catalog: Option<&Arc<Catalog>>,
-        links_bytes: usize,
-        subscriptions: usize,
-    ) {
-        let work = &mut self.work;
-        if let Some(catalog) = catalog {
-            work.catalog.set(catalog_bytes(catalog) as u64);
-        }
-        work.links.set(links_bytes as u64);
-        work.subscriptions
-            .set((subscriptions * SUBSCRIPTION_BYTES) as u64);
-    }
-
-    /// Return whether something waits for memory, so that the next check must come soon.
-    pub(crate) fn waits_for_memory(&self) -> bool {
-        self.shared.is_waiting() || !self.excess.is_empty() || self.pool().is_eviction_requested()
     }
 }
 

@@ -1,9 +1,6 @@
 //! Owners of partitions.
 
-use headrace_catalog::{Catalog, Node};
-use headrace_model::{Namespace, NodeId, ShardId, owner_shard};
-
-use crate::config::{Hosting, ShardConfig};
+use headrace_model::{NodeId, ShardId};
 
 /// Owner of a partition according to the current catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,53 +27,5 @@ impl Owner {
             Self::Shard(shard) => shard,
             Self::Here | Self::Remote { .. } | Self::Nowhere => home,
         }
-    }
-}
-
-impl ShardConfig {
-    /// Return the owner of a partition, which need not exist.
-    #[inline]
-    pub(crate) fn owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
-        if self.hosting == Hosting::Everything {
-            return self.local_owner(namespace);
-        }
-        self.placed_owner(catalog, namespace)
-    }
-
-    fn placed_owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
-        let Some(holder) = catalog.leader(namespace) else {
-            return Owner::Nowhere;
-        };
-        if self.is_node(holder) {
-            return self.local_owner(namespace);
-        }
-        let shards = u16::try_from(holder.shards).unwrap_or(u16::MAX);
-        let Ok(shards) = shards.try_into() else {
-            return Owner::Nowhere;
-        };
-        Owner::Remote {
-            node: holder.id,
-            shard: owner_shard(namespace, shards),
-        }
-    }
-
-    /// Return whether a partition belongs to any shard of this process.
-    #[inline]
-    pub(crate) fn hosts(&self, catalog: &Catalog, namespace: Namespace) -> bool {
-        self.hosting == Hosting::Everything
-            || catalog
-                .leader(namespace)
-                .is_some_and(|holder| self.is_node(holder))
-    }
-
-    fn local_owner(&self, namespace: Namespace) -> Owner {
-        match owner_shard(namespace, self.shards) {
-            shard if shard == self.shard => Owner::Here,
-            shard => Owner::Shard(shard),
-        }
-    }
-
-    fn is_node(&self, node: &Node) -> bool {
-        matches!(&self.hosting, Hosting::Placed { node: name } if **name == *node.name)
     }
 }

@@ -12,7 +12,7 @@ use headrace_catalog::{Catalog, Changes};
 use headrace_model::{Timestamp, UserId};
 
 use self::{links::Links, waits::Waits, watches::Watches};
-use crate::api::ConnectionKey;
+use crate::calls::ConnectionKey;
 
 /// Calls of this shard's connections that are under way, and what the connections wait for.
 pub(crate) struct Routing {

@@ -11,6 +11,7 @@ pub(crate) mod pacing;
 pub mod proxy;
 pub(crate) mod registry;
 pub(crate) mod served;
+pub(crate) mod serving;
 pub(crate) mod turns;
 mod unauthenticated;
 
@@ -24,7 +25,7 @@ use headrace_model::{ShardId, Timestamp, UserId};
 use headrace_wire::Status;
 
 use self::{closing::DeadlineKind, connection::Connection, registry::ClientRegistry, turns::Turns};
-use crate::{api::ConnectionKey, dispatch::Refusals, sessions::served::Opening};
+use crate::{calls::ConnectionKey, dispatch::notes::Refusals, sessions::served::Opening};
 
 /// Interval between retries of connections that found the buffer pool empty.
 const STARVED_RETRY_MICROS: u64 = 5_000;
@@ -41,25 +42,16 @@ pub(crate) struct Sessions {
     lingering: Vec<ConnectionKey>,
     /// Deadlines of connections, with the condition that each must meet.
     deadlines: BinaryHeap<Reverse<(Timestamp, ConnectionKey, DeadlineKind)>>,
-    /// Connections that found no buffer, and the time at which they try again.
-    starved: Vec<ConnectionKey>,
-    retry_at: Option<Timestamp>,
+    starved: Starved,
     /// Connections whose next request waits because of a quota, in the order in which they began to wait, with the user
     /// of those inside the process.
     delayed: Vec<(ConnectionKey, Option<UserId>)>,
-    heartbeats_at: Timestamp,
-    stale_members_at: Timestamp,
-    slow_readers_at: Timestamp,
-    /// Time from which connections without a login may be searched for again.
-    unauthenticated_at: Timestamp,
+    checks: Checks,
     /// Earliest expiry of a login on this shard; possibly of a session that has already ended.
     logins_expire_at: Option<Timestamp>,
     /// Number of disconnect requests at the last check.
     disconnections_seen: u64,
-    /// Addresses of newer clients that were reported.
-    pub(crate) newer_clients: BTreeSet<IpAddr>,
-    /// Rate limit of reported refusals.
-    pub(crate) refusals: Refusals,
+    pub(crate) reported: Reported,
     /// True while mail to other shards is blocked.
     congested: bool,
     shutting_down: bool,
@@ -74,6 +66,33 @@ struct Counts {
     limited: usize,
     /// Connections that are links of gateways.
     links: usize,
+}
+
+/// Times of the next checks of all connections.
+#[derive(Debug, Default)]
+struct Checks {
+    heartbeats: Timestamp,
+    stale_members: Timestamp,
+    slow_readers: Timestamp,
+    /// Connections without a login are not searched for before.
+    unauthenticated: Timestamp,
+}
+
+/// Connections that found no buffer.
+#[derive(Debug, Default)]
+struct Starved {
+    keys: Vec<ConnectionKey>,
+    /// Time at which they try again.
+    retry_at: Option<Timestamp>,
+}
+
+/// Reports about clients, which are limited.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    /// Addresses of newer clients that were reported.
+    newer_clients: BTreeSet<IpAddr>,
+    /// Rate limit of reported refusals.
+    pub(crate) refusals: Refusals,
 }
 
 /// Change of the connection whose request is being handled; it takes effect after the request.
@@ -96,17 +115,12 @@ impl Sessions {
             turns: Turns::default(),
             lingering: Vec::new(),
             deadlines: BinaryHeap::new(),
-            starved: Vec::new(),
-            retry_at: None,
+            starved: Starved::default(),
             delayed: Vec::new(),
-            heartbeats_at: Timestamp(0),
-            stale_members_at: Timestamp(0),
-            slow_readers_at: Timestamp(0),
-            unauthenticated_at: Timestamp(0),
-            newer_clients: BTreeSet::new(),
+            checks: Checks::default(),
+            reported: Reported::default(),
             logins_expire_at: None,
             disconnections_seen: 0,
-            refusals: Refusals::default(),
             congested: false,
             shutting_down: false,
             transition: Transition::default(),
@@ -130,7 +144,7 @@ impl Sessions {
 
     /// Return whether a connection waits for a buffer.
     pub(crate) fn is_starved(&self) -> bool {
-        self.retry_at.is_some()
+        self.starved.retry_at.is_some()
     }
 
     /// Return whether the shard shuts down and no connection is left.
@@ -175,18 +189,19 @@ impl Sessions {
 
     /// Have a connection that found no buffer try again soon.
     pub(crate) fn starve(&mut self, now: Timestamp, key: ConnectionKey) {
-        if !self.starved.contains(&key) {
-            self.starved.push(key);
+        if !self.starved.keys.contains(&key) {
+            self.starved.keys.push(key);
         }
-        self.retry_at
+        self.starved
+            .retry_at
             .get_or_insert(Timestamp(now.0 + STARVED_RETRY_MICROS));
     }
 
     /// Resume the connections that found no buffer when that is due.
     pub(crate) fn retry_starved(&mut self, now: Timestamp) {
-        if self.retry_at.is_some_and(|at| at <= now) {
-            self.retry_at = None;
-            for key in core::mem::take(&mut self.starved) {
+        if self.starved.retry_at.is_some_and(|at| at <= now) {
+            self.starved.retry_at = None;
+            for key in core::mem::take(&mut self.starved.keys) {
                 self.touch(key);
             }
         }

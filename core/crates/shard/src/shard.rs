@@ -16,7 +16,7 @@ use crate::{
     api::{Effect, Input},
     config::ShardConfig,
     hosting::Partitions,
-    memory::{Memory, MemoryUse},
+    memory::{Memory, usage::MemoryUse},
     meter::Meter,
     moment::{ClockState, Present},
     routing::{
@@ -26,7 +26,7 @@ use crate::{
         waits::Waiting,
         watches::Watching,
     },
-    sessions::{Sessions, registry::ClientRegistry, served::Serving},
+    sessions::{Sessions, registry::ClientRegistry, serving::Serving},
     tracer::Tracer,
 };
 
@@ -251,8 +251,8 @@ impl Shard {
         self.partitions
             .tick_retention(catalog, now, trusted, effects);
         let moment = self.present.moment();
-        self.sessions
-            .tick_heartbeats(moment, &self.routing, effects);
+        let has_wait = |key| self.routing.has_wait(key);
+        self.sessions.tick_heartbeats(moment, has_wait, effects);
     }
 
     /// Run the group commit, and send and receive on every connection with pending work.

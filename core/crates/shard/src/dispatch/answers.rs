@@ -6,17 +6,16 @@ use headrace_model::Namespace;
 use headrace_partition::{PartitionError, Polled, ReadError, Response};
 use headrace_wire::{
     Status,
-    response::{
-        Appended, ConsumerOffsetInfo, Polled as PolledAnswer, PolledHeader, ReadAnswer, ReadGap,
-        StagedMessages,
-    },
+    response::{Appended, ConsumerOffsetInfo, PolledHeader, ReadGap, StagedMessages},
 };
 
 use super::partitions::planned_range;
 use crate::{
-    api::Sequence,
+    calls::Sequence,
     meter::Meter,
-    sessions::connection::{Pipeline, explained_response, payload_response, status_response},
+    sessions::connection::{
+        Pipeline, explained_response, nothing_polled, payload_response, status_response,
+    },
 };
 
 /// Count messages that were appended, or returned to a consumer.
@@ -38,7 +37,7 @@ pub(crate) fn encode_partition_answer(
     pipeline.count(|meter| count_outcome(meter, &result));
     match result {
         Err(Refusal::NothingAssigned) => {
-            let response = nothing_polled(pipeline, sequence);
+            let response = nothing_polled(pipeline.names_gaps(sequence));
             pipeline.answer_one(sequence, response);
         }
         Ok(Response::Appended { base_offset, .. }) if pipeline.reports_offsets() => {
@@ -90,19 +89,6 @@ pub(crate) fn encode_partition_answer(
             pipeline.answer_one(sequence, response);
         }
     }
-}
-
-/// Response to a member of a consumer group that has nothing to poll: all fields are 0.
-pub(crate) fn nothing_polled(pipeline: &Pipeline, sequence: Sequence) -> Slice {
-    let polled = PolledAnswer {
-        header: PolledHeader::default(),
-        message_bytes: &[],
-    };
-    if pipeline.names_gaps(sequence) {
-        let gap = ReadGap::default();
-        return payload_response(|out| ReadAnswer { gap, polled }.encode(out));
-    }
-    payload_response(|out| polled.encode(out))
 }
 
 fn polled_response(namespace: Namespace, polled: Polled, names_gaps: bool) -> Vec<Slice> {

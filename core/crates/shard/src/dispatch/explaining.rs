@@ -20,12 +20,11 @@ use headrace_wire::{
     },
 };
 
-use super::{
-    holders::TICKET_HOLDER,
-    lookups::{LookedUp, NO_STREAM, NO_TOPIC, find_stream, stream_number},
+use super::lookups::{LookedUp, NO_STREAM, NO_TOPIC, find_stream, stream_number};
+use crate::{
+    moment::Moment,
+    sessions::connection::{Requester, TICKET_HOLDER, explained_response},
 };
-use crate::moment::Moment;
-use crate::sessions::connection::{Requester, explained_response};
 
 /// Limit of the protocol.
 const BYTES_MAX: usize = 1024;

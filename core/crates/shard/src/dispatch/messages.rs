@@ -15,8 +15,10 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, holders, lookups::LookedUp};
-use crate::moment::Moment;
-use crate::sessions::connection::{SendRoute, Session};
+use crate::{
+    moment::Moment,
+    sessions::connection::{SendRoute, Session},
+};
 
 /// A validated and authorised batch with its partition.
 pub(crate) struct Prepared {

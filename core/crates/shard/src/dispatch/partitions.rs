@@ -12,8 +12,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::owner::Owner;
-use crate::routing::links::Links;
+use crate::{owner::Owner, routing::links::Links};
 
 impl Context<'_> {
     pub(super) fn create_partitions(&self, request: &PartitionsCount<'_>) -> Handled {

@@ -10,9 +10,11 @@ use headrace_ticket::Access;
 use headrace_wire::{Command, Partitioning, Status, batch, command::StageMessages};
 
 use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
-use crate::moment::Moment;
-use crate::sessions::registry::ClientRegistry;
-use crate::{hosting::copy_batch, sessions::connection::Session};
+use crate::{
+    hosting::copy_batch,
+    moment::Moment,
+    sessions::{connection::Session, registry::ClientRegistry},
+};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Default lifetime of a staged batch, after which it cannot be committed.

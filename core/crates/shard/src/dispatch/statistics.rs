@@ -9,9 +9,10 @@ use headrace_wire::{
 };
 
 use super::Context;
-use crate::moment::Moment;
-use crate::sessions::connection::Session;
-use crate::sessions::registry::ClientRegistry;
+use crate::{
+    moment::Moment,
+    sessions::{connection::Session, registry::ClientRegistry},
+};
 
 /// Return whether the response to a command contains statistics.
 pub(crate) fn needs_statistics(code: u32) -> bool {

@@ -15,9 +15,11 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::moment::Moment;
-use crate::sessions::registry::ClientRegistry;
-use crate::{Client, sessions::connection::payload_response};
+use crate::{
+    Client,
+    moment::Moment,
+    sessions::{connection::payload_response, registry::ClientRegistry},
+};
 
 fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> ClientHeader<'a> {
     ClientHeader {

@@ -1,14 +1,28 @@
-//! Tickets that users issue to third parties.
+//! Tickets: issued by users to third parties, and presented by these and by gateways.
 
 use std::sync::Arc;
 
 use headrace_catalog::Action;
+use headrace_link::{OLDEST_VERSION, VERSION};
+use headrace_model::{NodeId, ShardId};
 use headrace_ticket::{Access, Issuer, Scope, Ticket};
-use headrace_wire::{Status, command::IssueTicket, response::IssuedTicket};
+use headrace_wire::{
+    Status,
+    command::{IssueTicket, LoginWithTicket, OpenLink},
+    response::IssuedTicket,
+};
 
 use super::{Context, Handled, Outcome, lookups::LookedUp};
-use crate::moment::Moment;
-use crate::sessions::connection::Login;
+use crate::{
+    config::Hosting,
+    moment::Moment,
+    sessions::{
+        arrival::Framing,
+        connection::{Login, Session, TicketHolder},
+        registry::ClientRegistry,
+        served::Opening,
+    },
+};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Default lifetime of a ticket.
@@ -89,4 +103,69 @@ pub(crate) fn issue_ticket(
         not_after,
     };
     Ok(Outcome::payload(|out| issued.encode(out)))
+}
+
+/// Authenticate a connection with a ticket.
+pub(crate) fn login_with_ticket(
+    moment: Moment<'_>,
+    clients: &ClientRegistry,
+    session: &mut Session,
+    request: &LoginWithTicket<'_>,
+) -> Handled {
+    let holder = TicketHolder::of(&check_ticket(moment, request.ticket)?);
+    if !matches!(moment.config.hosting, Hosting::Placed { .. }) {
+        return Err(Status::INVALID_TICKET);
+    }
+    // The local catalog may be behind that of the issuing gateway, and the user may become known soon.
+    if !holder.holds(moment.catalog) {
+        return Err(Status::INVALID_TICKET);
+    }
+    session.login = None;
+    session.ticket = Some(holder);
+    session.route = None;
+    clients.set_user(session.client, None);
+    Ok(Outcome::empty())
+}
+
+/// Verify a ticket and return its content.
+pub(crate) fn check_ticket(moment: Moment<'_>, text: &str) -> Result<Ticket, Status> {
+    let key = (moment.config.ticket_key.as_ref()).ok_or(Status::INVALID_TICKET)?;
+    let now = moment.wall.0 / MICROS_PER_SECOND;
+    Ticket::verify(text, key, now).map_err(|_| Status::INVALID_TICKET)
+}
+
+/// Check whether a connection may become a link.
+pub(crate) fn check_link_request(
+    moment: Moment<'_>,
+    session: &Session,
+    request: &OpenLink<'_>,
+) -> Result<Opening, Status> {
+    let scope = check_ticket(moment, request.ticket)?.scope;
+    let Hosting::Placed { node: name } = &moment.config.hosting else {
+        return Err(Status::INVALID_TICKET);
+    };
+    if scope != Scope::Cluster {
+        return Err(Status::INVALID_TICKET);
+    }
+    let is_fresh = session.arrival.framing == Framing::Plain && !session.is_authenticated();
+    let is_spoken = (OLDEST_VERSION..=VERSION).contains(&request.version);
+    let is_known = is_spoken && request.shard < moment.config.shards.get();
+    if !is_fresh || !is_known {
+        return Err(Status::INVALID_COMMAND);
+    }
+    let node = NodeId(request.node_id);
+    let catalog = moment.catalog;
+    let is_meant = match catalog.node(node) {
+        Some(node) => node.name == *name,
+        // This node was registered a moment ago, and its catalog does not contain that yet.
+        None => catalog.version() < request.catalog_version,
+    };
+    if !is_meant {
+        return Err(Status::PARTITION_ELSEWHERE);
+    }
+    Ok(Opening {
+        shard: ShardId(request.shard),
+        node,
+        catalog_version: request.catalog_version,
+    })
 }

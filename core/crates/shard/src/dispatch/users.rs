@@ -37,19 +37,6 @@ pub(crate) fn login_with_token(request: &LoginWithAccessToken<'_>) -> Outcome {
     }))
 }
 
-pub(super) fn create_access_token(request: &CreateAccessToken<'_>) -> Handled {
-    if !limits::ACCESS_TOKEN_NAME_BYTES.contains(&request.name.len()) {
-        return Err(Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME);
-    }
-    check_new_name(request.name, "").map_err(|_| Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME)?;
-    Ok(Outcome::Control(Operation::CreateAccessToken(
-        control::CreateAccessToken {
-            name: request.name.into(),
-            expiry_micros: request.expiry,
-        },
-    )))
-}
-
 fn check_username(username: &str) -> Result<(), Status> {
     if limits::USERNAME_BYTES.contains(&username.len()) {
         Ok(())
@@ -81,6 +68,19 @@ fn user_header(user: &User) -> UserHeader<'_> {
 }
 
 impl Context<'_> {
+    pub(super) fn create_access_token(request: &CreateAccessToken<'_>) -> Handled {
+        if !limits::ACCESS_TOKEN_NAME_BYTES.contains(&request.name.len()) {
+            return Err(Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME);
+        }
+        check_new_name(request.name, "").map_err(|_| Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME)?;
+        Ok(Outcome::Control(Operation::CreateAccessToken(
+            control::CreateAccessToken {
+                name: request.name.into(),
+                expiry_micros: request.expiry,
+            },
+        )))
+    }
+
     pub(super) fn find_user(&self, identifier: Identifier<'_>) -> Option<&Arc<User>> {
         match identifier {
             Identifier::Numeric(id) => self.catalog.user_by_id(UserId(id)),

@@ -1,11 +1,8 @@
 //! Requests that wait for messages, and the server's extensions of the Iggy protocol (0.8).
 
-use std::sync::Arc;
-
-use headrace_catalog::{Action, Rate, Topic};
-use headrace_link::Membership;
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId, limits};
-use headrace_partition::{ConsumerKey, Poll};
+use headrace_catalog::{Action, Topic};
+use headrace_model::{PartitionId, UserId, limits};
+use headrace_partition::ConsumerKey;
 use headrace_ticket::Access;
 use headrace_wire::{
     CommandCode, ConsumerKind, Status,
@@ -13,35 +10,16 @@ use headrace_wire::{
     response::{Capabilities, Limit, LimitKind},
 };
 
-use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
-use crate::moment::Moment;
-use crate::sessions::registry::ClientRegistry;
-use crate::{config::Hosting, hosting::members::membership, sessions::connection::Session};
+use super::{Context, Handled, Outcome, Plan, Wait, groups::namespace_of, messages::poll_of};
+use crate::{
+    config::Hosting,
+    hosting::members::membership,
+    moment::Moment,
+    sessions::{connection::Session, registry::ClientRegistry},
+};
 
 /// Version of the extension numbers. A change of meaning requires another version.
 const EXTENSIONS_VERSION: u32 = 1;
-
-/// Partitions and poll parameters of a waiting request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Inputs of the plan: while these are unchanged, the plan is the same.
-    pub(crate) user: UserId,
-    pub(crate) topic: (StreamId, TopicId),
-    pub(crate) poll: Poll,
-    pub(crate) member: Option<Membership>,
-    /// Partitions, ascending. Empty for a member that owns none, or not the one that it has named.
-    pub(crate) places: Vec<Namespace>,
-    /// True if the request names its partition, or means partition 0 as a consumer outside a group.
-    pub(crate) is_named: bool,
-}
-
-/// A request that waits for messages.
-pub(crate) struct Wait {
-    pub(crate) plan: Plan,
-    pub(crate) micros: u64,
-    /// Rate of reading the topic, if it has a quota.
-    pub(crate) rate: Option<Arc<Rate>>,
-}
 
 pub(crate) fn capabilities(moment: Moment<'_>) -> Outcome {
     let limit = |kind: LimitKind, value| Limit {

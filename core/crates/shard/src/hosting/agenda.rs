@@ -11,8 +11,20 @@ use std::{
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Partition;
 
-use super::troubles::Troubles;
-use super::{HostedPartition, HostingState, Partitions};
+use super::{HostedPartition, HostingState};
+
+/// Counts of the partitions that need an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Troubles {
+    /// Number of partitions that are read-only or out of service for another reason than `foreign`.
+    pub failed: usize,
+    /// Number of other partitions with a file beside the log that cannot be written or read at present.
+    pub failing_files: usize,
+    /// Number of partitions that are out of service because their directory is another's.
+    pub foreign: usize,
+    /// Number of files that were set aside in the directories of partitions.
+    pub set_aside_files: usize,
+}
 
 /// Need for an operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -146,7 +158,7 @@ impl Agenda {
     }
 
     /// Take the next partition whose noted deadline has come.
-    fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Namespace)> {
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Namespace)> {
         let Reverse((deadline, _)) = self.deadlines.peek()?;
         if *deadline > now {
             return None;
@@ -160,32 +172,5 @@ fn note(set: &mut BTreeSet<Namespace>, namespace: Namespace, is_member: bool) {
         set.insert(namespace);
     } else {
         set.remove(&namespace);
-    }
-}
-
-impl Partitions {
-    /// Partitions whose deadline has come. Each gets a new deadline at the end of the turn.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Namespace> {
-        let mut due = Vec::new();
-        while let Some((deadline, namespace)) = self.agenda.take_due(now) {
-            if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && hosted.deadline == Some(deadline)
-            {
-                hosted.deadline = None;
-                due.push(namespace);
-            }
-        }
-        due
-    }
-
-    /// Partitions with requests that wait for memory.
-    pub(super) fn take_waiting(&mut self) -> Vec<Namespace> {
-        let hosted = &self.hosted;
-        let waits = |namespace: &Namespace| {
-            let hosted = hosted.get(namespace);
-            hosted.is_some_and(|hosted| !hosted.waiting.is_empty())
-        };
-        self.agenda.waiting.retain(waits);
-        self.agenda.waiting.iter().copied().collect()
     }
 }

@@ -15,83 +15,15 @@ use headrace_partition::{Partition, PartitionConfig, PartitionError};
 use super::{
     Partitions,
     agenda::Counted,
-    isolation::{Broken, Next},
+    state::{Broken, HostedPartition, HostingState, Next, find, remove_directory},
 };
-use crate::{
-    api::{Effect, PartitionCall},
-    owner::Owner,
-};
-
-pub(super) enum HostingState {
-    Open(Box<Partition>),
-    /// Closing before its directory is removed.
-    Retiring(Box<Partition>),
-    /// The directory is being removed.
-    Removing,
-    /// Closing, because the partition is placed on another node.
-    Leaving(Box<Partition>),
-    /// Closed; only the directory is here.
-    Elsewhere,
-    /// A step of the partition panicked.
-    Broken(Broken),
-}
-
-pub(super) struct HostedPartition {
-    pub(super) state: HostingState,
-    pub(super) incarnation: u64,
-    purge_epoch: u64,
-    /// True if a quota limits the bytes that the topic holds.
-    pub(super) is_bounded: bool,
-    /// Catalog version with which the open partition was last found to agree.
-    pub(super) agreed_version: Option<u64>,
-    pub(super) dirty: bool,
-    /// Number of storage operations in flight at the host.
-    pub(super) operations: usize,
-    /// Batches that wait for memory; all requests while the previous incarnation is being closed.
-    pub(super) waiting: VecDeque<PartitionCall>,
-    /// Earliest deadline in the agenda.
-    pub(super) deadline: Option<Timestamp>,
-    pub(super) counted: Counted,
-}
+use crate::{api::Effect, calls::PartitionCall, owner::Owner};
 
 /// State in the catalog of a partition that is, or was, open here.
 enum CatalogState {
     Stays,
     Elsewhere,
     Gone,
-}
-
-impl HostedPartition {
-    /// Return whether a batch of this size can be appended now: the partition is open and has room, and no batch that
-    /// came before waits.
-    #[inline]
-    pub(super) fn can_append(&self, size_bytes: usize) -> bool {
-        let HostingState::Open(partition) = &self.state else {
-            return false;
-        };
-        self.waiting.is_empty() && partition.has_room_for(size_bytes)
-    }
-}
-
-impl HostingState {
-    /// Return the partition, unless its files are closed.
-    pub(super) fn partition(&self) -> Option<&Partition> {
-        match self {
-            Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
-                Some(partition)
-            }
-            Self::Removing | Self::Elsewhere | Self::Broken(_) => None,
-        }
-    }
-
-    pub(super) fn partition_mut(&mut self) -> Option<&mut Partition> {
-        match self {
-            Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
-                Some(partition)
-            }
-            Self::Removing | Self::Elsewhere | Self::Broken(_) => None,
-        }
-    }
 }
 
 impl Partitions {
@@ -466,23 +398,4 @@ impl Partitions {
         };
         self.hosted.values().all(is_closed)
     }
-}
-
-/// Return the effect that removes the directory of a deleted partition.
-pub(super) const fn remove_directory(namespace: Namespace, incarnation: u64) -> Effect {
-    Effect::RemoveDirectory {
-        namespace,
-        incarnation,
-    }
-}
-
-/// Return the catalog's records of a partition and its topic.
-pub(crate) fn find(
-    catalog: &Catalog,
-    namespace: Namespace,
-) -> Option<(&Topic, &catalog::Partition)> {
-    let topic = catalog
-        .stream_by_id(namespace.stream())?
-        .topic_by_id(namespace.topic())?;
-    Some((topic, topic.partition(namespace.partition())?))
 }

@@ -5,7 +5,7 @@ use headrace_model::{Level, Namespace};
 use headrace_partition::PartitionError;
 
 use super::{HostingState, Partitions, RequestPurpose};
-use crate::api::{Effect, PartitionAnswer};
+use crate::{api::Effect, calls::PartitionAnswer};
 
 impl Partitions {
     /// Empty the outbox of the partition that was called last.

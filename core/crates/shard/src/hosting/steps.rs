@@ -1,14 +1,22 @@
 //! Execution of calls by partitions: every call starts here, whichever way it came.
 
-use headrace_model::{Namespace, ShardId, Timestamp};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use headrace_log::Failure;
+use headrace_model::{Namespace, PartitionStatistics, ShardId, Timestamp};
 use headrace_partition::{Outbox, Partition, Request, RequestId};
 
 use super::{
     HostingState,
+    state::{Broken, Next},
     tickets::{Origins, RequestPurpose},
     traces::Traces,
 };
-use crate::api::PartitionCall;
+use crate::calls::PartitionCall;
 
 /// Execution of the partitions' steps.
 pub(super) struct Steps {
@@ -96,4 +104,93 @@ impl Steps {
             (self.traces).record_progress(namespace, partition, turn_ends, now);
         }
     }
+}
+
+impl Steps {
+    /// Run a step of a partition. Returns `None` if the partition has no state for it, or after a panic: its state is
+    /// then dropped.
+    #[inline]
+    pub(super) fn take<R>(
+        &mut self,
+        life: &mut HostingState,
+        step: impl FnOnce(&mut Partition, &mut Outbox) -> R,
+    ) -> Option<R> {
+        let partition = life.partition_mut()?;
+        let outbox = &mut self.outbox;
+        match catch_unwind(AssertUnwindSafe(|| step(partition, outbox))) {
+            Ok(result) => Some(result),
+            Err(panic) => {
+                self.end(life, &*panic);
+                None
+            }
+        }
+    }
+
+    /// Open a partition. After a panic it is out of service.
+    pub(super) fn open(
+        &mut self,
+        namespace: Namespace,
+        statistics: &PartitionStatistics,
+        open: impl FnOnce(&mut Outbox) -> Partition,
+    ) -> HostingState {
+        let outbox = &mut self.outbox;
+        match catch_unwind(AssertUnwindSafe(|| open(outbox))) {
+            Ok(partition) => HostingState::Open(Box::new(partition)),
+            Err(panic) => {
+                statistics.set_failed(true);
+                self.broke(namespace, &*panic, Next::Nothing)
+            }
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, life: &mut HostingState, panic: &(dyn Any + Send)) {
+        let Some(partition) = life.partition() else {
+            return;
+        };
+        partition.statistics().set_failed(true);
+        let next = match life {
+            HostingState::Retiring(_) => Next::Removal,
+            HostingState::Leaving(_) => Next::Departure,
+            _ => Next::Nothing,
+        };
+        let torn = core::mem::replace(life, self.broke(partition.namespace(), panic, next));
+        // Dropping only frees memory. Should it panic as well, the memory leaks.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(torn)));
+    }
+
+    fn broke(
+        &mut self,
+        namespace: Namespace,
+        panic: &(dyn Any + Send),
+        next: Next,
+    ) -> HostingState {
+        self.outbox = Outbox::default();
+        self.broken.push(namespace);
+        let reason = format!(
+            "an internal error: {}; a restart recovers what is on disk",
+            panic_message(panic)
+        );
+        HostingState::Broken(Broken {
+            failure: Arc::new(Failure {
+                namespace,
+                readable: false,
+                reason,
+            }),
+            next,
+        })
+    }
+
+    pub(super) fn have_broken(&self) -> bool {
+        !self.broken.is_empty()
+    }
+}
+
+/// Return the message of a panic; the panic hook has printed the location.
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }

@@ -4,7 +4,7 @@ use headrace_link::WhenReady;
 use headrace_model::Namespace;
 use headrace_partition::RequestId;
 
-use crate::{api::Origin, tracer::Key};
+use crate::{calls::Origin, tracer::Key};
 
 /// Origin and purpose of a partition's request.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@
 //! later requests of its connection stay behind it.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -17,14 +17,7 @@ use std::{
 use headrace_buffer::BufferPool;
 use headrace_model::UserId;
 
-use super::{Memory, MemoryUse};
-use crate::{
-    api::ConnectionKey,
-    sessions::{
-        Sessions,
-        connection::{Connection, Session},
-    },
-};
+use super::Memory;
 
 /// Divisor of the budget for the answers of all users. Their buffers may be twice as large as what they contain, and
 /// reads have half of the budget.
@@ -32,7 +25,7 @@ const ANSWERS_DIVISOR: u64 = 4;
 /// Divisor of what a user has left: the maximum size of his next answer. Answers become smaller before they wait.
 const ANSWER_DIVISOR: u64 = 4;
 /// Size of the smallest part for an answer. A user who holds nothing always gets one.
-const ANSWER_BYTES_MIN: u64 = 64 << 10;
+pub(super) const ANSWER_BYTES_MIN: u64 = 64 << 10;
 /// Size of the largest part for an answer that is not yet known.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
@@ -80,47 +73,6 @@ pub(crate) struct Claim {
     bytes: u64,
 }
 
-/// Connections of a shard that wait until their users hold less.
-#[derive(Debug, Default)]
-pub(crate) struct Excess {
-    last_turn: u64,
-    by_user: BTreeMap<(UserId, Held), Waiting>,
-}
-
-/// Waiting requests of one user, in order of arrival.
-#[derive(Debug)]
-struct Waiting {
-    share: Share,
-    requests: VecDeque<Request>,
-}
-
-/// A request that waits for a part of the share.
-#[derive(Debug, Clone, Copy)]
-struct Request {
-    key: ConnectionKey,
-    turn: u64,
-    wants: Wants,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Wants {
-    /// The buffer of a large request.
-    Buffer(u64),
-    /// Room for the answer to a request that has not started.
-    Start,
-    /// Room for the answer to a request in flight that has waited for messages.
-    Continue,
-    /// Room for a message of this size, which the request in flight has found.
-    Message(u64),
-}
-
-impl Excess {
-    /// Return whether nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_user.is_empty()
-    }
-}
-
 impl Shares {
     fn of(&self, user: UserId, pool: &BufferPool) -> Share {
         // Every change is one insert or remove, so a panic leaves the table consistent.
@@ -161,7 +113,7 @@ impl Share {
 
     /// Claim a part of the share. A user who holds nothing gets what is there, and more than can ever be there: it
     /// would wait forever.
-    fn claim(&self, kind: Held, bytes: u64) -> Option<Claim> {
+    pub(super) fn claim(&self, kind: Held, bytes: u64) -> Option<Claim> {
         let bytes_max = self.bytes_max(kind);
         let is_small = kind == Held::Requests || bytes <= ANSWER_BYTES_MIN;
         let all_max = self.0.bytes_max[kind as usize];
@@ -182,8 +134,18 @@ impl Share {
         })
     }
 
+    pub(super) fn user(&self) -> UserId {
+        self.0.user
+    }
+
+    /// Count one more request (1), or one less (-1), that waits for a part of the share.
+    pub(super) fn count_waiting(&self, change: isize) {
+        let waiting = &self.0.totals.waiting;
+        waiting.fetch_add(change.cast_unsigned(), Ordering::Relaxed);
+    }
+
     /// Claim a part for an answer of unknown size: smaller, the less is left.
-    fn claim_answer(&self) -> Option<Claim> {
+    pub(super) fn claim_answer(&self) -> Option<Claim> {
         let left = (self.bytes_max(Held::Answers)).saturating_sub(self.held(Held::Answers));
         let bytes = (left / ANSWER_DIVISOR).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX);
         self.claim(Held::Answers, bytes)
@@ -191,6 +153,19 @@ impl Share {
 }
 
 impl Claim {
+    /// A claim that holds nothing yet.
+    pub(super) fn empty(share: Share, kind: Held) -> Self {
+        Self {
+            share,
+            kind,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Held {
+        self.kind
+    }
+
     /// Number of bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -213,157 +188,17 @@ impl Drop for Claim {
 }
 
 impl Memory {
-    /// Return the share of the session's user; `None` if the peer is a service.
-    fn share_of(&self, session: &mut Session) -> Option<Share> {
-        let user = session.principal()?;
-        let known = session.share.take_if(|share| share.0.user == user);
-        session.share = Some(known.unwrap_or_else(|| self.shares.of(user, &self.pool)));
-        session.share.clone()
+    /// Return the share of a user; `known` is the one that was looked up last.
+    pub(super) fn share_of(&self, user: UserId, known: &mut Option<Share>) -> Share {
+        let found = known.take_if(|share| share.0.user == user);
+        known
+            .insert(found.unwrap_or_else(|| self.shares.of(user, &self.pool)))
+            .clone()
     }
 
     /// Return whether a request of any user waits until that user holds less.
     pub(crate) fn has_excess(&self) -> bool {
         self.shares.are_awaited()
-    }
-}
-
-impl MemoryUse {
-    /// Claim memory for a large payload on behalf of the session's user. Returns false if the request waits until
-    /// others of the user are answered.
-    pub(crate) fn claim_memory(&mut self, connection: &mut Connection, bytes: usize) -> bool {
-        if connection.inbox.has_claim() {
-            return true;
-        }
-        let wants = Wants::Buffer(BufferPool::size_bytes(bytes));
-        self.claim_or_wait(connection, wants)
-    }
-
-    /// Claim memory for the answer to a request that is about to start. Returns false if it waits until the user's
-    /// clients have taken others.
-    pub(crate) fn claim_answer(&mut self, connection: &mut Connection) -> bool {
-        connection.pipeline.has_answer_claim() || self.claim_or_wait(connection, Wants::Start)
-    }
-
-    /// Claim memory for the answer to the request in flight: for a message of this size that it has found, or for
-    /// messages that have become available. Returns the maximum size of the answer. `None` if the request waits;
-    /// its poll is repeated later.
-    pub(crate) fn claim_again(
-        &mut self,
-        sessions: &mut Sessions,
-        key: ConnectionKey,
-        message: Option<u64>,
-    ) -> Option<u32> {
-        let mut connection = sessions.take(key)?;
-        connection.pipeline.release_answer_claim();
-        let wants = message.map_or(Wants::Continue, Wants::Message);
-        let is_claimed = self.claim_or_wait(&mut connection, wants);
-        let bytes_max = is_claimed.then(|| connection.pipeline.answer_bytes_max());
-        sessions.put(connection);
-        bytes_max
-    }
-
-    /// Count the answer to the request in flight, which was too small to need room before.
-    pub(crate) fn count_answer(&mut self, sessions: &mut Sessions, key: ConnectionKey) {
-        if let Some(connection) = sessions.get_mut(key)
-            && let Some(share) = self.shared.share_of(&mut connection.session)
-        {
-            connection.pipeline.hold_answer(Claim {
-                share,
-                kind: Held::Answers,
-                bytes: 0,
-            });
-        }
-    }
-
-    fn claim_or_wait(&mut self, connection: &mut Connection, wants: Wants) -> bool {
-        if connection.share_turn > 0 {
-            return false;
-        }
-        let Some(share) = self.shared.share_of(&mut connection.session) else {
-            return true;
-        };
-        let place = (share.0.user, wants.kind());
-        // Earlier requests of the user come first.
-        if !self.excess.by_user.contains_key(&place)
-            && let Some(claim) = wants.claim(&share)
-        {
-            connection.hold(claim);
-            return true;
-        }
-        share.0.totals.waiting.fetch_add(1, Ordering::Relaxed);
-        self.excess.last_turn += 1;
-        connection.share_turn = self.excess.last_turn;
-        let fresh = || Waiting {
-            share,
-            requests: VecDeque::new(),
-        };
-        let waiting = (self.excess.by_user.entry(place)).or_insert_with(fresh);
-        waiting.requests.push_back(Request {
-            key: connection.key,
-            turn: connection.share_turn,
-            wants,
-        });
-        false
-    }
-
-    /// Resume requests whose users have room in their shares again.
-    /// Returns the connections whose requests are in flight: their polls are to be repeated.
-    pub(crate) fn serve_excess(&mut self, sessions: &mut Sessions) -> Vec<ConnectionKey> {
-        let mut by_user = core::mem::take(&mut self.excess.by_user);
-        let mut repeated = Vec::new();
-        by_user.retain(|_, waiting| {
-            while let Some(first) = waiting.requests.front().copied() {
-                let is_begun = matches!(first.wants, Wants::Continue | Wants::Message(_));
-                let waits = |connection: &&mut Connection| {
-                    connection.share_turn == first.turn && (is_begun || !connection.closing)
-                };
-                if let Some(connection) = sessions.get_mut(first.key).filter(waits) {
-                    let Some(claim) = first.wants.claim(&waiting.share) else {
-                        return true;
-                    };
-                    connection.share_turn = 0;
-                    connection.hold(claim);
-                    if is_begun {
-                        repeated.push(first.key);
-                    } else {
-                        sessions.touch(first.key);
-                    }
-                }
-                waiting.requests.pop_front();
-                let waiting_count = &waiting.share.0.totals.waiting;
-                waiting_count.fetch_sub(1, Ordering::Relaxed);
-            }
-            false
-        });
-        self.excess.by_user = by_user;
-        repeated
-    }
-}
-
-impl Wants {
-    fn kind(self) -> Held {
-        match self {
-            Self::Buffer(_) => Held::Requests,
-            Self::Start | Self::Continue | Self::Message(_) => Held::Answers,
-        }
-    }
-
-    fn claim(self, share: &Share) -> Option<Claim> {
-        match self {
-            Self::Buffer(bytes) => share.claim(Held::Requests, bytes),
-            Self::Start | Self::Continue => share.claim_answer(),
-            // A little more than the message, for small ones behind it.
-            Self::Message(bytes) => share.claim(Held::Answers, bytes + ANSWER_BYTES_MIN),
-        }
-    }
-}
-
-impl Connection {
-    fn hold(&mut self, claim: Claim) {
-        match claim.kind {
-            Held::Requests => self.inbox.hold(Some(claim)),
-            Held::Answers => self.pipeline.hold_answer(claim),
-        }
     }
 }
 

@@ -14,12 +14,16 @@ mod budget;
 mod calls;
 mod config;
 mod contacts;
+mod events;
+mod gatherings;
+mod lane;
 mod lanes;
 mod link;
 mod loss;
 mod opening;
 mod statistics;
 mod waiting;
+mod watch;
 mod watching;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -28,57 +32,23 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, Node};
-use headrace_link::{TraceContext, WatchedState};
-use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
+use headrace_link::TraceContext;
+use headrace_model::{Namespace, Timestamp};
 
 use self::{
-    budget::Budgets, calls::Calls, lanes::Lane, link::Link, statistics::Gatherings, watching::Watch,
+    budget::Budgets, calls::Calls, gatherings::Gatherings, lane::Lane, link::Link, watch::Watch,
 };
-pub use self::{config::LinksConfig, contacts::NodeContacts};
-use crate::moment::Moment;
 use crate::{
-    api::{ConnectionKey, Effect, LinkNumber, Origin, PartitionAnswer},
+    api::Effect,
+    calls::{ConnectionKey, LinkNumber, Peer},
     config::ShardConfig,
     memory::Memory,
+    moment::Moment,
     owner::Owner,
 };
 
-/// One shard of one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Peer {
-    pub(crate) node: NodeId,
-    pub(crate) shard: ShardId,
-}
-
-/// Result of a call or another event of a link.
-#[derive(Debug)]
-pub(crate) enum LinkEvent {
-    /// An answer to a call.
-    Answer {
-        answer: PartitionAnswer,
-        /// True if the call waited so long that its client may have been unable to send heartbeats.
-        has_waited: bool,
-    },
-    /// A waiting poll would now find enough messages.
-    MessagesAvailable {
-        origin: Origin,
-        namespace: Namespace,
-    },
-    /// A watched partition has changed.
-    Seen {
-        namespace: Namespace,
-        view: WatchedState,
-    },
-    /// The outcome of a request of this connection is unknown. The connection is closed, as if the server had crashed.
-    OutcomeUnknown { connection: ConnectionKey },
-    /// The budget again has room for what this connection wants to send.
-    Room { connection: ConnectionKey },
-    /// The statistics that this request waited for are in the catalog, as far as they are available.
-    StatisticsGathered {
-        origin: Origin,
-        request: (u32, Box<[u8]>),
-    },
-}
+pub(crate) use self::events::LinkEvent;
+pub use self::{config::LinksConfig, contacts::NodeContacts};
 
 /// All links of a shard, and all calls and watches on them.
 pub(crate) struct Links {

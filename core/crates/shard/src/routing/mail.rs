@@ -5,7 +5,8 @@ use headrace_model::Namespace;
 
 use super::links::Links;
 use crate::{
-    api::{Effect, Mail},
+    api::Effect,
+    calls::Mail,
     config::Hosting,
     hosting::{NotificationTarget, Partitions, Watcher},
     moment::Moment,

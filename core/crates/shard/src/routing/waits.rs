@@ -18,18 +18,19 @@ use headrace_model::{Namespace, Timestamp, UserId};
 use headrace_partition::{PartitionError, Poll, ReadError, Response};
 use headrace_wire::message::HEADER_BYTES;
 
-use crate::dispatch::explaining::explanation;
-use crate::moment::Moment;
 use crate::{
-    api::{
-        ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll,
-    },
-    dispatch::{Plan, encode_partition_answer, nothing_polled},
+    api::Effect,
+    calls::{ConnectionKey, Mail, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll},
+    dispatch::{Plan, answers::encode_partition_answer, explaining::explanation},
     hosting::members::find_member,
-    routing::costs::Costs,
-    sessions::connection::Requester,
+    memory::usage::MemoryUse,
+    moment::Moment,
+    routing::{costs::Costs, mail::Ways},
+    sessions::{
+        Sessions,
+        connection::{Requester, nothing_polled},
+    },
 };
-use crate::{memory::MemoryUse, routing::mail::Ways, sessions::Sessions};
 
 /// Maximum size of the answer to a parked request, which holds no part of its user's share.
 const PARKED_BYTES_MAX: u32 = 64 << 10;
@@ -514,7 +515,7 @@ impl Waiting<'_> {
         let place_left = wait.plan.places.get(place).copied();
         let Some(namespace) = place_left.filter(|_| !(is_small && none_notified)) else {
             return self.end_wait(key, wait.sequence, |pipeline, sequence| {
-                let response = nothing_polled(pipeline, sequence);
+                let response = nothing_polled(pipeline.names_gaps(sequence));
                 pipeline.answer_one(sequence, response);
             });
         };

@@ -20,11 +20,14 @@ use headrace_wire::{
 };
 
 use crate::{
-    api::{ConnectionKey, Effect, Mail},
-    routing::costs::Costs,
-    sessions::connection::{Requester, payload_response, status_response},
+    api::Effect,
+    calls::{ConnectionKey, Mail},
+    routing::{costs::Costs, mail::Ways},
+    sessions::{
+        Sessions,
+        connection::{Requester, payload_response, status_response},
+    },
 };
-use crate::{routing::mail::Ways, sessions::Sessions};
 
 /// Maximum number of partitions in one frame.
 const FRAME_PARTITIONS_MAX: usize = 1024;

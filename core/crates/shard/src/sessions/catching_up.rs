@@ -9,13 +9,16 @@
 use headrace_proto::control::v1::{CatchUp, request::Operation};
 use headrace_wire::Status;
 
-use crate::moment::Moment;
-use crate::sessions::Sessions;
 use crate::{
-    api::{ConnectionKey, Effect, Origin, Sequence},
+    api::Effect,
+    calls::{ConnectionKey, Origin, Sequence},
     config::Hosting,
     dispatch::control_request,
-    sessions::connection::Session,
+    moment::Moment,
+    sessions::{
+        Sessions,
+        connection::{CatchingUp, Session},
+    },
 };
 
 /// Errors that a newer catalog may revoke. Includes missing permissions, which may have been granted a moment ago.
@@ -27,18 +30,6 @@ const STALE_CATALOG_STATUSES: [Status; 6] = [
     Status::RESOURCE_NOT_FOUND,
     Status::UNAUTHORIZED,
 ];
-
-/// State of a connection's pending requests relative to the catalog.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum CatchingUp {
-    /// No request has missed anything in the catalog so far.
-    #[default]
-    No,
-    /// The first request misses something and the control plane was asked. Nothing more is received meanwhile.
-    Asked,
-    /// The catalog includes everything known when the control plane was asked: a missing entity does not exist.
-    Done,
-}
 
 /// Return whether a refusal may be caused by an entity that only another gateway knows yet.
 pub(crate) fn may_be_stale_catalog(status: Status) -> bool {

@@ -2,22 +2,21 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
+use headrace_buffer::BufferPool;
 use headrace_model::{ClientId, ShardId, Timestamp};
 use headrace_proto::control::v1::{self as control, request::Operation};
 
-use crate::moment::Moment;
-use crate::routing::Routing;
 use crate::{
-    api::{ConnectionKey, Effect},
+    api::Effect,
+    calls::ConnectionKey,
     config::Hosting,
-    sessions::served::GatewayLink,
+    moment::Moment,
     sessions::{
         Sessions,
-        catching_up::CatchingUp,
-        connection::{Connection, Inbox, Session, Standing, WebSocket},
+        connection::{CatchingUp, Connection, Inbox, Session, Standing, WebSocket},
+        served::GatewayLink,
     },
 };
-use headrace_buffer::BufferPool;
 
 /// Interval between checks for consumer group members whose connections are closed.
 const STALE_MEMBER_CHECK_MICROS: u64 = 5_000_000;
@@ -187,9 +186,9 @@ impl Sessions {
                     }
                 }
                 DeadlineKind::Payload => {
-                    connection.is_payload_awaited = connection.inbox.awaits_large();
-                    let until = connection.payload_until;
-                    if !connection.is_payload_awaited {
+                    connection.payload.is_awaited = connection.inbox.awaits_large();
+                    let until = connection.payload.until;
+                    if !connection.payload.is_awaited {
                         continue;
                     }
                     if until > now {
@@ -222,16 +221,16 @@ impl Sessions {
     /// Return the connections whose clients have not taken the next part of an answer for longer than its transfer may
     /// take, with the bytes that they hold, when they are to be searched for again.
     pub(crate) fn slow_readers(&mut self, now: Timestamp) -> Vec<(ConnectionKey, u64)> {
-        if self.slow_readers_at > now {
+        if self.checks.slow_readers > now {
             return Vec::new();
         }
-        self.slow_readers_at = Timestamp(now.0 + SLOW_READERS_CHECK_MICROS);
+        self.checks.slow_readers = Timestamp(now.0 + SLOW_READERS_CHECK_MICROS);
         let is_slow = |connection: &&Connection| {
-            let until = connection.sending_since.0 + transfer_micros(connection.sending_bytes);
+            let until = connection.last_send.since.0 + transfer_micros(connection.last_send.bytes);
             connection.sending && connection.gateway_link.is_none() && until <= now.0
         };
         let held = |connection: &Connection| {
-            let bytes = connection.sending_bytes + connection.pipeline.outgoing_bytes();
+            let bytes = connection.last_send.bytes + connection.pipeline.outgoing_bytes();
             (connection.key, bytes)
         };
         self.iter().filter(is_slow).map(held).collect()
@@ -281,10 +280,10 @@ impl Sessions {
     /// Report again, when that is due, that connections are closed whose memberships are still in the catalog. The first notice may have
     /// been lost, or may have arrived before the join that it was to undo.
     pub(crate) fn report_stale_members(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
-        if self.stale_members_at > moment.now {
+        if self.checks.stale_members > moment.now {
             return;
         }
-        self.stale_members_at = Timestamp(moment.now.0 + STALE_MEMBER_CHECK_MICROS);
+        self.checks.stale_members = Timestamp(moment.now.0 + STALE_MEMBER_CHECK_MICROS);
         if moment.config.shard != ShardId(0) {
             return;
         }
@@ -302,12 +301,12 @@ impl Sessions {
     pub(crate) fn tick_heartbeats(
         &mut self,
         moment: Moment<'_>,
-        routing: &Routing,
+        has_wait: impl Fn(ConnectionKey) -> bool,
         effects: &mut Vec<Effect>,
     ) {
-        if self.heartbeats_at <= moment.now {
-            self.heartbeats_at = Timestamp(moment.now.0 + HEARTBEAT_CHECK_MICROS);
-            self.unregister_silent(moment, routing, effects);
+        if self.checks.heartbeats <= moment.now {
+            self.checks.heartbeats = Timestamp(moment.now.0 + HEARTBEAT_CHECK_MICROS);
+            self.unregister_silent(moment, has_wait, effects);
         }
     }
 
@@ -315,7 +314,7 @@ impl Sessions {
     fn unregister_silent(
         &mut self,
         moment: Moment<'_>,
-        routing: &Routing,
+        has_wait: impl Fn(ConnectionKey) -> bool,
         effects: &mut Vec<Effect>,
     ) {
         let asks_nodes = moment.config.hosting == Hosting::Nothing;
@@ -331,7 +330,7 @@ impl Sessions {
             .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
             .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
             .map(|connection| connection.key)
-            .filter(|key| !routing.has_wait(*key))
+            .filter(|key| !has_wait(*key))
             .collect();
         for key in silent {
             let Some(connection) = self.get_mut(key) else {
@@ -375,11 +374,11 @@ impl Sessions {
         connection: &mut Connection,
         bytes: usize,
     ) {
-        connection.payload_until = Timestamp(now.0 + transfer_micros(bytes as u64));
-        if !connection.is_payload_awaited {
-            connection.is_payload_awaited = true;
+        connection.payload.until = Timestamp(now.0 + transfer_micros(bytes as u64));
+        if !connection.payload.is_awaited {
+            connection.payload.is_awaited = true;
             self.add_deadline(
-                connection.payload_until,
+                connection.payload.until,
                 connection.key,
                 DeadlineKind::Payload,
             );
@@ -393,7 +392,7 @@ impl Sessions {
             return;
         };
         connection.is_end_awaited = true;
-        let bytes = connection.sending_bytes + connection.pipeline.outgoing_bytes();
+        let bytes = connection.last_send.bytes + connection.pipeline.outgoing_bytes();
         let until = Timestamp(now.0 + transfer_micros(bytes));
         self.add_deadline(until, key, DeadlineKind::Sent);
     }

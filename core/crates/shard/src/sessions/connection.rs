@@ -1,27 +1,48 @@
 //! One client connection: its buffers, its requests in flight and its session.
 
+mod holder;
 mod inbox;
+mod pace;
 mod pipeline;
 mod requester;
+mod responses;
 mod session;
 mod websocket;
 
-use headrace_buffer::{Buffer, Slice};
+use headrace_buffer::Buffer;
 use headrace_model::{ShardId, Timestamp};
-use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
+use headrace_wire::{CommandCode, Status};
 
+pub(crate) use holder::{TICKET_HOLDER, TicketHolder, credential};
 pub(crate) use inbox::{
     Head, Inbox, SMALL_PAYLOAD_BYTES_MAX, Source, UNAUTHENTICATED_PAYLOAD_BYTES_MAX,
 };
+pub(crate) use pace::Pace;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use requester::Requester;
-pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
+pub(crate) use responses::{explained_response, nothing_polled, payload_response, status_response};
+pub(crate) use session::{Affinity, CatchingUp, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 
 use crate::{
-    api::ConnectionKey, config::WebSocketConfig, sessions::arrival::Framing,
+    calls::ConnectionKey, config::WebSocketConfig, sessions::arrival::Framing,
     sessions::served::GatewayLink,
 };
+
+/// Send of the host that is in flight, or the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Transfer {
+    pub(crate) bytes: u64,
+    pub(crate) since: Timestamp,
+}
+
+/// Deadline for the arrival of a payload with a dedicated buffer.
+#[derive(Debug, Default)]
+pub(crate) struct PayloadDeadline {
+    pub(crate) until: Timestamp,
+    /// True if the connection has an entry for the deadline.
+    pub(crate) is_awaited: bool,
+}
 
 /// State of a connection.
 #[allow(
@@ -39,10 +60,7 @@ pub(crate) struct Connection {
     pub(crate) receiving: bool,
     /// True while a send of the host is in flight.
     pub(crate) sending: bool,
-    /// Size of that send.
-    pub(crate) sending_bytes: u64,
-    /// Start of that send.
-    pub(crate) sending_since: Timestamp,
+    pub(crate) last_send: Transfer,
     /// True if no more requests are accepted. The connection closes after everything outgoing was sent.
     pub(crate) closing: bool,
     /// True if the connection has a deadline for its last send.
@@ -53,10 +71,7 @@ pub(crate) struct Connection {
     /// Shard that owns the partitions of this connection's traffic. The connection accepts no new requests and moves
     /// there when all are answered.
     pub(crate) moving_to: Option<ShardId>,
-    /// Deadline for the arrival of a payload with a dedicated buffer.
-    pub(crate) payload_until: Timestamp,
-    /// True if the connection has an entry for the payload deadline.
-    pub(crate) is_payload_awaited: bool,
+    pub(crate) payload: PayloadDeadline,
     /// Number of its turn among connections that wait until their user holds less memory; 0 if it does not wait.
     pub(crate) share_turn: u64,
     /// True if the connection waits for the next turn of its user.
@@ -86,14 +101,12 @@ impl Connection {
             gateway_link: None,
             receiving: false,
             sending: false,
-            sending_bytes: 0,
-            sending_since: Timestamp(0),
+            last_send: Transfer::default(),
             closing: false,
             is_end_awaited: false,
             lingers_until: None,
             moving_to: None,
-            payload_until: Timestamp(0),
-            is_payload_awaited: false,
+            payload: PayloadDeadline::default(),
             share_turn: 0,
             awaits_turn: false,
             touched: false,
@@ -179,32 +192,4 @@ impl Connection {
     pub(crate) fn has_whole_request(&self) -> bool {
         self.inbox.has_whole_request()
     }
-}
-
-/// A response without payload.
-pub(crate) fn status_response(status: Status) -> Slice {
-    static SUCCESS: [u8; 8] = [0; 8];
-    if status == Status::OK {
-        return Slice::from_static(&SUCCESS);
-    }
-    Slice::from_vec(ResponseHeader::error(status).encode().to_vec())
-}
-
-/// A refusal with an explanatory text, for connections that have asked for it.
-pub(crate) fn explained_response(status: Status, explanation: Option<&str>) -> Slice {
-    let Some(text) = explanation else {
-        return status_response(status);
-    };
-    let header = ResponseHeader {
-        status,
-        length: u32::try_from(text.len()).expect("an explanation is short"),
-    };
-    Slice::from_vec([&header.encode(), text.as_bytes()].concat())
-}
-
-/// A successful response around the payload that `encode` appends.
-pub(crate) fn payload_response(encode: impl FnOnce(&mut Vec<u8>)) -> Slice {
-    let mut bytes = Vec::new();
-    encode_frame(&mut bytes, encode);
-    Slice::from_vec(bytes)
 }

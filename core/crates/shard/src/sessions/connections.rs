@@ -2,17 +2,16 @@
 
 use headrace_model::{Timestamp, UserId};
 
-use crate::moment::Moment;
 use crate::{
-    api::{ConnectionKey, Effect, MovedConnection},
-    dispatch::note_certificate_login,
+    api::{Effect, MovedConnection},
+    calls::ConnectionKey,
+    dispatch::notes::note_certificate_login,
+    moment::Moment,
     sessions::{
         Sessions,
         arrival::{Arrival, Framing},
-        catching_up::CatchingUp,
         closing::DeadlineKind,
-        connection::{Affinity, Connection, Login, Session, Source, Standing},
-        pacing::Pace,
+        connection::{Affinity, CatchingUp, Connection, Login, Pace, Session, Source, Standing},
         registry::Places,
     },
 };
@@ -116,7 +115,7 @@ impl Sessions {
         connection.key = key;
         connection.touched = false;
         connection.session.affinity = Affinity::default();
-        connection.is_payload_awaited = false;
+        connection.payload.is_awaited = false;
         connection.share_turn = 0;
         connection.awaits_turn = false;
         connection.session.pace.forget_delay();

@@ -5,12 +5,13 @@ use headrace_model::ShardId;
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES, newer};
 
 use super::connection::{Connection, Session, status_response};
-use crate::dispatch::note_newer_client;
-use crate::moment::Moment;
-use crate::sessions::Sessions;
 use crate::{
-    api::{ConnectionKey, Effect, MovedConnection},
+    api::{Effect, MovedConnection},
+    calls::ConnectionKey,
+    dispatch::notes::note_newer_client,
+    moment::Moment,
     owner::Owner,
+    sessions::Sessions,
 };
 
 /// Maximum bytes of one send to a client.
@@ -28,7 +29,11 @@ impl Sessions {
             connection.inbox.consume(newer::HEADER_BYTES);
             connection.inbox.discard(payload_bytes);
             connection.pipeline.respond(Slice::from_vec(answer));
-            return note_newer_client(&mut self.newer_clients, &connection.session, effects);
+            return note_newer_client(
+                &mut self.reported.newer_clients,
+                &connection.session,
+                effects,
+            );
         }
         connection.inbox.consume(REQUEST_HEADER_BYTES);
         let refusal = status_response(Status::INVALID_COMMAND);
@@ -55,8 +60,8 @@ impl Sessions {
         }
         connection.sending = true;
         let (slices, bytes) = connection.pipeline.take_outgoing(bytes_max);
-        connection.sending_bytes = bytes;
-        connection.sending_since = moment.now;
+        connection.last_send.bytes = bytes;
+        connection.last_send.since = moment.now;
         effects.push(Effect::Send {
             connection: key,
             slices,

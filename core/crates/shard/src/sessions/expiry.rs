@@ -4,12 +4,12 @@
 use headrace_catalog::Changes;
 use headrace_model::{Timestamp, UserId};
 
-use crate::moment::Moment;
 use crate::{
-    api::{ConnectionKey, Effect},
+    api::Effect,
+    calls::ConnectionKey,
     config::Hosting,
-    dispatch::TICKET_HOLDER,
-    sessions::{Sessions, closing::client_gone},
+    moment::Moment,
+    sessions::{Sessions, closing::client_gone, connection::TICKET_HOLDER},
 };
 
 impl Sessions {

@@ -6,16 +6,15 @@
 
 use std::sync::Arc;
 
-use headrace_catalog::{Catalog, Rate, Rates};
-use headrace_model::{Level, StreamId, Timestamp, TopicId, UserId};
+use headrace_catalog::{Rate, Rates};
+use headrace_model::{Level, StreamId, Timestamp, TopicId};
 use headrace_wire::CommandCode;
 
 use super::{
     Sessions,
     connection::{Requester, Session},
 };
-use crate::api::{ConnectionKey, Effect};
-use crate::moment::Moment;
+use crate::{api::Effect, calls::ConnectionKey, moment::Moment};
 
 /// Maximum number of delayed connections inside the process of one user: as many as the pool of the process gives to
 /// one.
@@ -66,47 +65,6 @@ pub(crate) struct Traffic {
     pub(crate) rate: Option<Arc<Rate>>,
     /// Size of the request.
     pub(crate) bytes: usize,
-}
-
-/// Rates of a session's user, and the delay of its next request.
-#[derive(Debug, Default)]
-pub(crate) struct Pace {
-    /// User and version of the catalog that the rates are of.
-    known: (Option<UserId>, u64),
-    rates: Rates,
-    /// Beginning and end of the delay.
-    delay: Option<(Timestamp, Timestamp)>,
-    /// True if too many connections of the user are delayed: this one is to be closed.
-    is_surplus: bool,
-}
-
-impl Pace {
-    /// Return whether the next request waits.
-    #[inline]
-    pub(crate) fn is_delayed(&self) -> bool {
-        self.delay.is_some()
-    }
-
-    /// Return whether the connection is to be closed instead of being delayed.
-    #[inline]
-    pub(crate) fn is_surplus(&self) -> bool {
-        self.is_surplus
-    }
-
-    /// Forget the delay: another shard has taken the connection.
-    pub(crate) fn forget_delay(&mut self) {
-        self.delay = None;
-    }
-
-    #[inline]
-    fn look_up(&mut self, catalog: &Catalog, user: Option<UserId>) {
-        let now = (user, catalog.version());
-        if self.known != now {
-            let found = user.and_then(|user| catalog.user_by_id(user));
-            self.rates = found.map_or_else(Rates::default, |user| user.rates.clone());
-            self.known = now;
-        }
-    }
 }
 
 impl Sessions {

@@ -13,8 +13,7 @@ use std::{
 
 use headrace_model::{ClientId, UserId};
 
-use crate::moment::Moment;
-use crate::sessions::arrival::Arrival;
+use crate::{moment::Moment, sessions::arrival::Arrival};
 
 /// A registered connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

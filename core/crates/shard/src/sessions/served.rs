@@ -6,9 +6,8 @@
 //! partition hosted here.
 
 mod answers;
-mod frames;
 mod opening;
-mod places;
+pub(crate) mod places;
 
 use std::num::NonZeroU32;
 
@@ -16,13 +15,9 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use headrace_buffer::Slice;
 use headrace_link::{RequestId, ToGateway, ToNode, TraceContext, WhenReady};
-use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
 
-use crate::moment::Moment;
-use crate::{hosting::Partitions, memory::MemoryUse, sessions::Sessions};
 use crate::{meter::Place as Command, sessions::connection::Pipeline};
-
-pub(crate) use opening::{Opening, check_link_request, check_ticket};
 
 /// Maximum number of requests in flight on one link; waiting polls are counted separately.
 const IN_FLIGHT_MAX: usize = 4096;
@@ -33,69 +28,69 @@ const OUTGOING_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Maximum size of frames that are combined into one slice for sending.
 const SMALL_FRAME_BYTES_MAX: usize = 512;
 
+/// Parameters of an accepted link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening {
+    pub(crate) shard: ShardId,
+    pub(crate) node: NodeId,
+    pub(crate) catalog_version: u64,
+}
+
 /// An unanswered call of a gateway.
-struct PendingCall {
-    namespace: Namespace,
+pub(crate) struct PendingCall {
+    pub(crate) namespace: Namespace,
     /// Set for a waiting poll.
-    when_ready: Option<WhenReady>,
+    pub(crate) when_ready: Option<WhenReady>,
     /// Size of a batch; 0 for other calls.
-    bytes: u64,
+    pub(crate) bytes: u64,
     /// Start time in microseconds since the Unix epoch.
-    began: u64,
-    command: Command,
-    trace: Option<(NonZeroU32, TraceContext)>,
+    pub(crate) began: u64,
+    pub(crate) command: Command,
+    pub(crate) trace: Option<(NonZeroU32, TraceContext)>,
 }
 
 /// A frame that requires a newer catalog than the local one.
-struct Held {
-    frame: ToNode,
+pub(crate) struct Held {
+    pub(crate) frame: ToNode,
     /// Required catalog version.
-    version: u64,
+    pub(crate) version: u64,
     /// Deadline for the catalog; after it the link is closed.
-    until: Timestamp,
+    pub(crate) until: Timestamp,
 }
 
 /// Calls that were refused because their partition is not here.
-struct Refused {
+pub(crate) struct Refused {
     /// Version of the catalog that assigns the partition elsewhere.
-    version: u64,
-    calls: HashSet<RequestId, FixedState>,
+    pub(crate) version: u64,
+    pub(crate) calls: HashSet<RequestId, FixedState>,
 }
 
 /// State of a link.
 pub(crate) struct GatewayLink {
     /// Requested parameters, set until the link is on the requested shard.
-    opening: Option<Opening>,
+    pub(crate) opening: Option<Opening>,
     /// Catalog version that the gateway relies on.
-    announced: u64,
-    calls: HashMap<RequestId, PendingCall, FixedState>,
-    in_flight_bytes: u64,
-    waiting_count: usize,
-    watched: HashSet<Namespace, FixedState>,
+    pub(crate) announced: u64,
+    pub(crate) calls: HashMap<RequestId, PendingCall, FixedState>,
+    pub(crate) in_flight_bytes: u64,
+    pub(crate) waiting_count: usize,
+    pub(crate) watched: HashSet<Namespace, FixedState>,
     /// Refused calls of partitions that are not here. The gateway repeats them after it has received the refusals, the
     /// earliest call first. Other calls for these partitions that arrive before have overtaken them.
-    not_here: HashMap<Namespace, Refused, FixedState>,
-    held: Option<Box<Held>>,
+    pub(crate) not_here: HashMap<Namespace, Refused, FixedState>,
+    pub(crate) held: Option<Box<Held>>,
     /// Bytes to be skipped after the beginning of a batch that never fits into memory; 0 if there is none.
-    oversized_bytes: usize,
+    pub(crate) oversized_bytes: usize,
     /// Small frames that are ready to be sent.
-    queued_frames: Vec<u8>,
+    pub(crate) queued_frames: Vec<u8>,
     /// True after a protocol violation by the gateway.
-    is_broken: bool,
+    pub(crate) is_broken: bool,
     /// True after the gateway was notified that no further frames follow.
-    has_parted: bool,
-}
-
-/// The links among the connections, with the partitions that serve them.
-pub(crate) struct Serving<'a> {
-    pub(crate) moment: Moment<'a>,
-    pub(crate) sessions: &'a mut Sessions,
-    pub(crate) partitions: &'a mut Partitions,
-    pub(crate) memory: &'a MemoryUse,
+    pub(crate) has_parted: bool,
 }
 
 impl GatewayLink {
-    fn new(opening: Opening) -> Self {
+    pub(crate) fn new(opening: Opening) -> Self {
         Self {
             announced: opening.catalog_version,
             opening: Some(opening),
@@ -117,7 +112,7 @@ impl GatewayLink {
         self.opening.is_some() || self.is_broken || self.held.is_some() || !self.has_room(pipeline)
     }
 
-    fn has_room(&self, pipeline: &Pipeline) -> bool {
+    pub(crate) fn has_room(&self, pipeline: &Pipeline) -> bool {
         self.calls.len() - self.waiting_count < IN_FLIGHT_MAX
             && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
             && pipeline.outgoing_bytes() + (self.queued_frames.len() as u64) < OUTGOING_BYTES_MAX
@@ -148,20 +143,20 @@ impl GatewayLink {
         self.has_parted
     }
 
-    fn begin(&mut self, call: RequestId, asked: PendingCall) {
+    pub(crate) fn begin(&mut self, call: RequestId, asked: PendingCall) {
         self.in_flight_bytes += asked.bytes;
         self.waiting_count += usize::from(asked.when_ready.is_some());
         self.calls.insert(call, asked);
     }
 
-    fn end(&mut self, call: RequestId) -> Option<PendingCall> {
+    pub(crate) fn end(&mut self, call: RequestId) -> Option<PendingCall> {
         let asked = self.calls.remove(&call)?;
         self.in_flight_bytes -= asked.bytes;
         self.waiting_count -= usize::from(asked.when_ready.is_some());
         Some(asked)
     }
 
-    fn queue(&mut self, frame: ToGateway, pipeline: &mut Pipeline) {
+    pub(crate) fn queue(&mut self, frame: ToGateway, pipeline: &mut Pipeline) {
         let slices = frame.encode();
         if let [small] = &slices[..]
             && small.len() <= SMALL_FRAME_BYTES_MAX

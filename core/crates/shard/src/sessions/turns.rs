@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use headrace_model::UserId;
 
 use super::{Sessions, connection::Connection};
-use crate::api::ConnectionKey;
+use crate::calls::ConnectionKey;
 
 /// Share of one user of a turn: as many small requests, or this part of a millisecond at about a microsecond for each.
 const SHARE: i64 = 256;

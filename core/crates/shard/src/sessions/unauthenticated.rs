@@ -8,7 +8,7 @@ use std::{
 use headrace_model::Timestamp;
 
 use super::{Sessions, connection::Connection};
-use crate::api::ConnectionKey;
+use crate::calls::ConnectionKey;
 
 /// Interval between two searches for connections without a login, which look at all connections.
 const SEARCH_PAUSE_MICROS: u64 = 10_000;
@@ -38,10 +38,10 @@ impl Sessions {
     /// Make room when all places are taken: return the oldest connections without a login of the address that has most
     /// of them, which are to be closed. Other addresses keep theirs, and so does every user.
     pub(crate) fn take_unauthenticated(&mut self, now: Timestamp) -> Vec<ConnectionKey> {
-        if self.unauthenticated_at > now {
+        if self.checks.unauthenticated > now {
             return Vec::new();
         }
-        self.unauthenticated_at = Timestamp(now.0 + SEARCH_PAUSE_MICROS);
+        self.checks.unauthenticated = Timestamp(now.0 + SEARCH_PAUSE_MICROS);
         let mut by_origin: BTreeMap<IpAddr, Vec<(Timestamp, ConnectionKey)>> = BTreeMap::new();
         for connection in self.iter().filter(|known| is_unauthenticated(known)) {
             let session = &connection.session;

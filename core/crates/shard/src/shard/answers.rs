@@ -8,11 +8,13 @@ use headrace_wire::{Command, Status};
 
 use super::Shard;
 use crate::{
-    api::{ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall},
+    api::Effect,
+    calls::{ConnectionKey, Mail, Origin, PartitionAnswer, PartitionCall},
     dispatch::{
         Outcome,
+        answers::encode_partition_answer,
         control::{credential, encode_body},
-        control_request, encode_partition_answer,
+        control_request,
         explaining::{explain_refusal, explanation},
         system::stats_response,
     },

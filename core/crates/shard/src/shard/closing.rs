@@ -5,7 +5,8 @@ use headrace_model::Level;
 
 use super::Shard;
 use crate::{
-    api::{ConnectionKey, Effect},
+    api::Effect,
+    calls::ConnectionKey,
     sessions::{arrival::Arrival, closing::Due},
 };
 

@@ -5,11 +5,12 @@ use headrace_wire::frame::REQUEST_HEADER_BYTES;
 
 use super::Shard;
 use crate::{
-    api::{ConnectionKey, Effect},
+    api::Effect,
+    calls::ConnectionKey,
     dispatch::{SEND_MESSAGES, STAGE_MESSAGES, has_sizeable_answer, refusal},
     memory::Place,
     sessions::{
-        catching_up::CatchingUp,
+        connection::CatchingUp,
         connection::{Connection, Head, Requester, SMALL_PAYLOAD_BYTES_MAX, status_response},
         served::GatewayLink,
         turns::Payer,
@@ -67,7 +68,7 @@ impl Shard {
             return self.routing.links.sent(moment, key, sent, effects);
         };
         connection.sending = false;
-        connection.pipeline.sent(connection.sending_bytes);
+        connection.pipeline.sent(connection.last_send.bytes);
         if sent {
             self.sessions.touch(key);
         } else {

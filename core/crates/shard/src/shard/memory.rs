@@ -3,10 +3,7 @@
 use headrace_model::ShardId;
 
 use super::Shard;
-use crate::{
-    api::{Effect, Mail},
-    memory::Receiver,
-};
+use crate::{api::Effect, calls::Mail, memory::Receiver};
 
 impl Shard {
     /// Relieve memory shortage: have caches release memory, and serve waiting receivers.

@@ -9,17 +9,18 @@ use headrace_wire::{Command, Status, WatchAction};
 
 use super::Shard;
 use crate::{
-    api::{Effect, Mail, Origin, PartitionCall},
+    api::Effect,
+    calls::{Mail, Origin, PartitionCall},
     config::Hosting,
     dispatch::{
         Context, Handled, Outcome, SEND_MESSAGES, STAGE_MESSAGES, Wait, control, control_request,
         explaining::refuse,
-        holders::{is_allowed_with_ticket, login_with_ticket},
+        holders::is_allowed_with_ticket,
         messages::{self, prepare_send},
         notes,
         stages::prepare_owned,
         statistics::{needs_statistics, scope},
-        tickets::issue_ticket,
+        tickets::{check_link_request, issue_ticket, login_with_ticket},
         trace_of, users,
         waits::capabilities,
     },
@@ -30,7 +31,6 @@ use crate::{
         catching_up::{catches_up, may_be_stale_catalog},
         connection::{Pipeline, Requester, Session, Standing, status_response},
         pacing::Traffic,
-        served::check_link_request,
     },
 };
 
@@ -67,9 +67,7 @@ impl Shard {
         }
         match outcome {
             Err(status) => {
-                self.sessions
-                    .refusals
-                    .note(self.present.now, session, code, status, effects);
+                self.note_refusal(session, code, status, effects);
                 refuse(self.present.moment(), requester, code, payload, status);
             }
             Ok(Outcome::Respond(response)) => {
@@ -319,9 +317,7 @@ impl Shard {
         {
             return false;
         }
-        self.sessions
-            .refusals
-            .note(self.present.now, requester.session, code, status, effects);
+        self.note_refusal(requester.session, code, status, effects);
         refuse(self.present.moment(), requester, code, payload, status);
         true
     }
@@ -519,6 +515,17 @@ impl Shard {
     ) -> bool {
         let moment = self.present.moment();
         (self.sessions).pay(moment, requester, code, traffic, effects)
+    }
+
+    fn note_refusal(
+        &mut self,
+        session: &Session,
+        code: u32,
+        status: Status,
+        effects: &mut Vec<Effect>,
+    ) {
+        let now = self.present.now;
+        (self.sessions.reported.refusals).note(now, session, code, status, effects);
     }
 
     fn may_subscribe(&self, user: UserId, count: usize) -> bool {

@@ -5,14 +5,15 @@ use headrace_partition::Response;
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use super::{
-    LinkEvent, Links, Peer,
+    LinkEvent, Links,
     calls::{Kind, Place},
     link::{Link, State},
 };
-use crate::moment::Moment;
 use crate::{
-    api::{Effect, PartitionAnswer},
+    api::Effect,
+    calls::{PartitionAnswer, Peer},
     memory::{Place as Waits, Receiver},
+    moment::Moment,
     sessions::connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
 };
 

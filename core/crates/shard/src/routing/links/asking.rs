@@ -11,8 +11,11 @@ use super::{
     budget::Charge,
     calls::{Kind, PendingCall, Place},
 };
-use crate::api::{Effect, Mail, PartitionAnswer, PartitionCall, WaitingPoll};
-use crate::moment::Moment;
+use crate::{
+    api::Effect,
+    calls::{Mail, PartitionAnswer, PartitionCall, WaitingPoll},
+    moment::Moment,
+};
 
 /// Return the partition that the catalog has under these numbers, with its incarnation.
 pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::PartitionRef> {

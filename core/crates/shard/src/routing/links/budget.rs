@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::Peer;
-use crate::api::ConnectionKey;
+use crate::calls::{ConnectionKey, Peer};
 
 /// Memory of a call besides its bytes.
 const CALL_OVERHEAD_BYTES: u64 = 256;

@@ -8,8 +8,8 @@ use headrace_buffer::Slice;
 use headrace_link::{EndWait, RequestId, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 
-use super::{Peer, budget::Charge};
-use crate::api::{ConnectionKey, Origin};
+use super::budget::Charge;
+use crate::calls::{ConnectionKey, Origin, Peer};
 
 /// Kind of answer that a call expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

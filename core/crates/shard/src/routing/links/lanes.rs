@@ -4,18 +4,22 @@
 //! whichever links. Therefore nothing is sent to another node before everything sent to the previous one is answered,
 //! and calls that are repeated precede later ones.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use headrace_link::{Refusal, RequestId};
 use headrace_model::{Namespace, Timestamp};
 
 use super::{
-    LinkEvent, Links, Peer,
+    LinkEvent, Links,
     calls::{Kind, PendingCall, Place},
+    lane::Detour,
     link::Link,
 };
-use crate::api::{Effect, PartitionAnswer};
-use crate::moment::Moment;
+use crate::{
+    api::Effect,
+    calls::{PartitionAnswer, Peer},
+    moment::Moment,
+};
 
 /// First pause before a call is repeated at a node that refused it and that the catalog still names.
 const PAUSE_MICROS: u64 = 50_000;
@@ -23,62 +27,6 @@ const PAUSE_MICROS: u64 = 50_000;
 const RETRY_PART: u64 = 8;
 /// Maximum number of times that the pause doubles.
 const PAUSE_DOUBLINGS_MAX: u32 = 5;
-
-/// Calls of one partition.
-#[derive(Debug, Default)]
-pub(super) struct Lane {
-    /// Parked calls in order; some may have been dropped.
-    queue: VecDeque<RequestId>,
-    /// Node and shard to which the calls in flight were sent.
-    at: Option<Peer>,
-    in_flight: u32,
-    detour: Option<Detour>,
-    /// Number of detours in a row.
-    detours: u32,
-}
-
-/// A node's reply that the partition is not there.
-#[derive(Debug)]
-struct Detour {
-    from: Peer,
-    /// Catalog version of that reply.
-    version: u64,
-    /// Time of the next attempt, if the catalog still names that node.
-    again_at: Timestamp,
-}
-
-impl Lane {
-    fn is_free(&self) -> bool {
-        self.queue.is_empty() && self.detour.is_none()
-    }
-
-    /// Return whether calls may be sent to `peer`: everything earlier is answered or was sent there as well.
-    fn leads_to(&self, peer: Peer) -> bool {
-        self.in_flight == 0 || self.at == Some(peer)
-    }
-
-    /// Return whether no detour blocks the lane. With nothing in flight all refusals have been received: the node takes
-    /// the repetition of the first refused call as a sign of that.
-    fn is_clear(&mut self, moment: Moment<'_>, way: Option<Peer>) -> bool {
-        let Some(detour) = &self.detour else {
-            return true;
-        };
-        let is_known = moment.catalog.version() >= detour.version;
-        let is_elsewhere = way != Some(detour.from);
-        let is_clear =
-            self.in_flight == 0 && is_known && (is_elsewhere || detour.again_at <= moment.now);
-        if is_clear {
-            self.detour = None;
-        }
-        is_clear
-    }
-
-    /// Queue a call in front of later ones.
-    fn park(&mut self, call: RequestId) {
-        let index = self.queue.partition_point(|other| *other < call);
-        self.queue.insert(index, call);
-    }
-}
 
 impl Links {
     /// Send a new call, or park it until it can be sent.

@@ -7,9 +7,10 @@ use headrace_catalog::Node;
 use headrace_link::ToNode;
 use headrace_model::Timestamp;
 
-use crate::moment::Moment;
 use crate::{
-    api::{ConnectionKey, Effect, LinkNumber},
+    api::Effect,
+    calls::{ConnectionKey, LinkNumber},
+    moment::Moment,
     sessions::connection::Inbox,
 };
 

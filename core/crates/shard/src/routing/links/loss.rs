@@ -7,9 +7,12 @@ use std::collections::BTreeSet;
 
 use headrace_model::Level;
 
-use super::{LinkEvent, Links, Peer, calls::Place};
-use crate::api::{ConnectionKey, Effect};
-use crate::moment::Moment;
+use super::{LinkEvent, Links, calls::Place};
+use crate::{
+    api::Effect,
+    calls::{ConnectionKey, Peer},
+    moment::Moment,
+};
 
 impl Links {
     /// Process the loss of a link that was not drained.

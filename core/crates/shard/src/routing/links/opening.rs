@@ -6,13 +6,14 @@ use headrace_ticket::{LIFETIME_SECONDS, Scope, Ticket};
 use headrace_wire::{Command, command::OpenLink};
 
 use super::{
-    Links, Peer,
+    Links,
     link::{Link, State},
 };
-use crate::moment::Moment;
 use crate::{
-    api::{ConnectionKey, Effect, LinkNumber},
+    api::Effect,
+    calls::{ConnectionKey, LinkNumber, Peer},
     config::Hosting,
+    moment::Moment,
 };
 
 /// Time after which an unanswered opening request fails.

@@ -1,42 +1,19 @@
 //! Statistics of partitions on other nodes, gathered on demand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use headrace_link::{RequestId, Scope, StatisticsSnapshot, ToNode};
 use headrace_model::{ShardId, Timestamp};
 
-use super::{LinkEvent, Links, Peer, link::State};
-use crate::api::{Effect, Origin};
-use crate::moment::Moment;
+use super::{LinkEvent, Links, gatherings::Gathering, link::State};
+use crate::{
+    api::Effect,
+    calls::{Origin, Peer},
+    moment::Moment,
+};
 
 /// Time after which a node without an answer is left out: its last known statistics are used.
 const STATISTICS_TIMEOUT_MICROS: u64 = 1_000_000;
-
-/// A request that waits for statistics.
-#[derive(Debug)]
-struct Gathering {
-    origin: Origin,
-    /// Command code and payload, to be handled once the statistics are available.
-    request: (u32, Box<[u8]>),
-    scope: Scope,
-    until: Timestamp,
-    /// Nodes that have yet to be asked.
-    unasked: BTreeSet<Peer>,
-    /// Nodes that have yet to answer.
-    asked: BTreeSet<Peer>,
-}
-
-/// All requests that wait for statistics.
-#[derive(Debug, Default)]
-pub(super) struct Gatherings {
-    under_way: BTreeMap<RequestId, Gathering>,
-}
-
-impl Gatherings {
-    pub(super) fn is_empty(&self) -> bool {
-        self.under_way.is_empty()
-    }
-}
 
 impl Links {
     /// Update the statistics of these partitions, as far as their nodes can be asked.

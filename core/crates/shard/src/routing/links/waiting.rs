@@ -7,8 +7,7 @@ use super::{
     Links,
     calls::{Kind, Place},
 };
-use crate::api::Origin;
-use crate::moment::Moment;
+use crate::{calls::Origin, moment::Moment};
 
 impl Links {
     /// End a waiting poll.

@@ -6,22 +6,11 @@
 use headrace_link::{ToNode, WatchedState};
 use headrace_model::{Namespace, Timestamp};
 
-use super::{LinkEvent, Links, Peer, asking::identity};
-use crate::api::Effect;
-use crate::moment::Moment;
+use super::{LinkEvent, Links, asking::identity, watch::Watch};
+use crate::{api::Effect, calls::Peer, moment::Moment};
 
 /// Pause before a watch is repeated at a node that refused it.
 const PAUSE_MICROS: u64 = 200_000;
-
-/// A partition to be watched at a node.
-#[derive(Debug)]
-pub(super) struct Watch {
-    seen: Option<WatchedState>,
-    /// Shard of the node that will notify.
-    at: Option<Peer>,
-    /// Set after a refusal: the catalog version of the refusal, and the earliest time of the next attempt.
-    refused: Option<(u64, Timestamp)>,
-}
 
 impl Links {
     /// Watch a partition for changes relative to the view last seen.

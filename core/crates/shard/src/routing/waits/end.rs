@@ -5,13 +5,12 @@ use headrace_link::EndWait;
 use headrace_model::Namespace;
 use headrace_wire::{Command, CommandCode, Status};
 
-use super::Waiting;
-use super::{Phase, Wait};
-use crate::dispatch::waits::plan_wait;
+use super::{Phase, Wait, Waiting};
 use crate::{
-    api::{ConnectionKey, Effect, Sequence},
-    dispatch::{Plan, TICKET_HOLDER, nothing_polled},
-    sessions::connection::{Pipeline, status_response},
+    api::Effect,
+    calls::{ConnectionKey, Sequence},
+    dispatch::{Plan, waits::plan_wait},
+    sessions::connection::{Pipeline, TICKET_HOLDER, nothing_polled, status_response},
 };
 
 impl Waiting<'_> {
@@ -39,7 +38,7 @@ impl Waiting<'_> {
         match wait.phase {
             Phase::Nowhere => {
                 self.end_wait(key, wait.sequence, |pipeline, sequence| {
-                    let response = nothing_polled(pipeline, sequence);
+                    let response = nothing_polled(pipeline.names_gaps(sequence));
                     pipeline.answer_one(sequence, response);
                 });
                 return;
@@ -149,7 +148,7 @@ impl Waiting<'_> {
             return self.end_wait(key, wait.sequence, |pipeline, sequence| {
                 let response = match refused {
                     Some(status) => status_response(status),
-                    None => nothing_polled(pipeline, sequence),
+                    None => nothing_polled(pipeline.names_gaps(sequence)),
                 };
                 pipeline.answer_one(sequence, response);
             });
@@ -164,7 +163,7 @@ impl Waiting<'_> {
             let sequence = wait.sequence;
             self.forget_wait(key, effects);
             self.end_wait(key, sequence, |pipeline, sequence| {
-                let response = nothing_polled(pipeline, sequence);
+                let response = nothing_polled(pipeline.names_gaps(sequence));
                 pipeline.answer_one(sequence, response);
             });
         }

@@ -3,9 +3,8 @@
 use headrace_link::WhenReady;
 use headrace_model::Namespace;
 
-use super::Waiting;
-use super::{PARKED_BYTES_MAX, Phase, Wait};
-use crate::api::{ConnectionKey, Effect};
+use super::{PARKED_BYTES_MAX, Phase, Wait, Waiting};
+use crate::{api::Effect, calls::ConnectionKey};
 
 impl Waiting<'_> {
     /// Enter a phase that polls, as soon as the user's share has room for the answer: for a message of this size, if it

@@ -14,10 +14,9 @@ use headrace_model::Timestamp;
 use headrace_partition::Poll;
 use headrace_wire::{CommandCode, Status};
 
-use super::websocket;
+use super::{responses::nothing_polled, websocket};
 use crate::{
-    api::{PartitionCall, Sequence},
-    dispatch::nothing_polled,
+    calls::{PartitionCall, Sequence},
     memory::Claim,
     meter::{Meter, Place},
     tracer::{Key, RequestTrace, TraceRecord},
@@ -424,7 +423,7 @@ impl Pipeline {
     /// Answer a poll immediately, without messages.
     pub(crate) fn respond_nothing(&mut self) {
         let sequence = self.begin(0);
-        let response = nothing_polled(self, sequence);
+        let response = nothing_polled(self.names_gaps(sequence));
         self.answer_one(sequence, response);
     }
 

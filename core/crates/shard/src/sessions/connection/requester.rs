@@ -3,7 +3,7 @@
 use headrace_model::ShardId;
 
 use super::{Pipeline, Session};
-use crate::api::{ConnectionKey, Origin};
+use crate::calls::{ConnectionKey, Origin};
 
 /// Parts of a connection that the handling of its request needs, while its bytes are borrowed from its inbox.
 pub(crate) struct Requester<'a> {

@@ -2,15 +2,14 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use crate::dispatch::TICKET_HOLDER;
-use crate::moment::Moment;
-use crate::{
-    dispatch::TicketHolder,
-    memory::Share,
-    sessions::{arrival::Arrival, catching_up::CatchingUp, pacing::Pace},
-};
 use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
+
+use super::{
+    holder::{TICKET_HOLDER, TicketHolder},
+    pace::Pace,
+};
+use crate::{memory::Share, moment::Moment, sessions::arrival::Arrival};
 
 /// State shared by the requests of one connection.
 #[allow(
@@ -170,4 +169,16 @@ impl SendRoute {
     pub(crate) fn matches(&self, metadata: &[u8], catalog_version: u64, user: UserId) -> bool {
         self.catalog_version == catalog_version && self.user == user && self.metadata == metadata
     }
+}
+
+/// State of a connection's pending requests relative to the catalog.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum CatchingUp {
+    /// No request has missed anything in the catalog so far.
+    #[default]
+    No,
+    /// The first request misses something and the control plane was asked. Nothing more is received meanwhile.
+    Asked,
+    /// The catalog includes everything known when the control plane was asked: a missing entity does not exist.
+    Done,
 }

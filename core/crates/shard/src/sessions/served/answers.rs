@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use headrace_link::{EndWait, Refusal, RequestId, ToGateway, WatchedState, WhenReady};
+use headrace_link::{Refusal, RequestId, ToGateway, WatchedState};
 use headrace_model::Namespace;
 use headrace_partition::Response;
 use headrace_wire::{CommandCode, Status};
 
-use super::Serving;
-use super::frames::origin;
 use super::{GatewayLink, PendingCall};
-use crate::moment::Moment;
-use crate::sessions::Sessions;
 use crate::{
-    api::{ConnectionKey, Origin, PartitionAnswer},
-    dispatch::{count_outcome, refusal_status},
-    hosting::NotificationTarget,
+    calls::{ConnectionKey, Origin, PartitionAnswer},
+    dispatch::answers::{count_outcome, refusal_status},
     meter::Meter,
-    sessions::connection::{Pipeline, status_response},
+    moment::Moment,
+    sessions::{
+        Sessions,
+        connection::{Pipeline, status_response},
+    },
     tracer::{Key, RequestTrace, TraceRecord},
 };
 
@@ -85,7 +84,10 @@ impl Sessions {
         }
     }
 
-    fn link_mut(&mut self, key: ConnectionKey) -> Option<(&mut GatewayLink, &mut Pipeline)> {
+    pub(crate) fn link_mut(
+        &mut self,
+        key: ConnectionKey,
+    ) -> Option<(&mut GatewayLink, &mut Pipeline)> {
         let connection = self.get_mut(key)?;
         let served = connection.gateway_link.as_deref_mut()?;
         Some((served, &mut connection.pipeline))
@@ -120,68 +122,6 @@ impl Sessions {
                 .queue(status_response(Status::DISCONNECTED));
         } else if !connection.sending {
             served.flush_frames(&mut connection.pipeline);
-        }
-    }
-}
-
-impl Serving<'_> {
-    /// Stop reading from a gateway and drain the link: answer everything begun, followed by the final frame. Calls
-    /// without an answer at that point were not executed.
-    pub(crate) fn drain_link(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.sessions.get_mut(key) else {
-            return;
-        };
-        if connection.closing {
-            return;
-        }
-        connection.closing = true;
-        self.end_link_waits(key);
-        self.sessions.touch(key);
-    }
-
-    /// Drain the links of all gateways.
-    pub(crate) fn drain_all_links(&mut self) {
-        let links = self.sessions.iter();
-        let links = links.filter(|connection| connection.gateway_link.is_some());
-        let keys: Vec<ConnectionKey> = links.map(|connection| connection.key).collect();
-        for key in keys {
-            self.drain_link(key);
-        }
-    }
-
-    /// Remove the waits and watches of a closed link.
-    pub(crate) fn forget_link(&mut self, key: ConnectionKey) {
-        self.end_link_waits(key);
-    }
-
-    /// End all waits and watches of a link.
-    fn end_link_waits(&mut self, key: ConnectionKey) {
-        let Some((served, _)) = self.sessions.link_mut(key) else {
-            return;
-        };
-        served.held = None;
-        let mut stopped = Vec::new();
-        served.calls.retain(|call, asked| {
-            let is_notified = asked.when_ready == Some(WhenReady::Notify);
-            if asked.when_ready.is_some() {
-                stopped.push((*call, asked.namespace, is_notified));
-            }
-            !is_notified
-        });
-        let notified_count = stopped.iter().filter(|stopped| stopped.2).count();
-        served.waiting_count -= notified_count;
-        for namespace in core::mem::take(&mut served.watched) {
-            self.partitions
-                .unwatch(namespace, NotificationTarget::Link(key));
-        }
-        for (call, namespace, is_notified) in stopped {
-            let stop = if is_notified {
-                EndWait::Cancel
-            } else {
-                EndWait::Refuse
-            };
-            let origin = origin(self.moment, key, call);
-            self.partitions.stop_waiting(origin, namespace, stop);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Decision about a request.
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// Accept: the partition belongs to this shard.
     Take,
     /// Wait: the gateway has a newer catalog.
@@ -39,7 +39,7 @@ impl GatewayLink {
     }
 
     /// Record a call that is refused because its partition is not here.
-    pub(super) fn refuse(&mut self, call: RequestId, namespace: Namespace, version: u64) {
+    pub(crate) fn refuse(&mut self, call: RequestId, namespace: Namespace, version: u64) {
         let refused = self.not_here.entry(namespace).or_insert_with(|| Refused {
             version,
             calls: HashSet::default(),
@@ -49,7 +49,7 @@ impl GatewayLink {
     }
 
     /// Decide about a call, or about a watch, which has no order relative to other requests.
-    pub(super) fn decide(
+    pub(crate) fn decide(
         &mut self,
         partitions: &Partitions,
         catalog: &Catalog,

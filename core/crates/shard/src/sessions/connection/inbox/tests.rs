@@ -2,7 +2,7 @@ use headrace_websocket::{Opcode, apply_mask, encode_header};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{api::ConnectionKey, config::WebSocketConfig, memory::Receiver};
+use crate::{calls::ConnectionKey, config::WebSocketConfig, memory::Receiver};
 
 const PLACE: Place = Place {
     shard: headrace_model::ShardId(0),

@@ -3,7 +3,7 @@
 use headrace_partition::Poll;
 
 use super::Pipeline;
-use crate::{api::PartitionCall, memory::Claim};
+use crate::{calls::PartitionCall, memory::Claim};
 
 impl Pipeline {
     /// Keep a part of the user's share for the answer to the next request, or to the one in flight.

@@ -12,16 +12,17 @@ use headrace_partition::{PartitionError, Request};
 use headrace_wire::{CommandCode, frame::REQUEST_HEADER_BYTES};
 
 use super::Serving;
-use super::{GatewayLink, Held, PendingCall, places::Decision};
-use crate::memory::Place;
-use crate::moment::Moment;
 use crate::{
-    api::{ConnectionKey, Effect, Origin, PartitionCall, Sequence, WaitingPoll},
+    api::Effect,
+    calls::{ConnectionKey, Origin, PartitionCall, Sequence, WaitingPoll},
     hosting::{BorrowedBatch, NotificationTarget, Watcher},
+    memory::Place,
     meter,
+    moment::Moment,
     sessions::{
         closing::DeadlineKind,
         connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX},
+        served::{GatewayLink, Held, PendingCall, places::Decision},
     },
 };
 
