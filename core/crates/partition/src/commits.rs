@@ -9,7 +9,7 @@ use crate::partition::{Partition, respond};
 /// Response that waits until a change of stored offsets is in their file.
 #[derive(Debug)]
 pub(crate) struct PendingOffsetCommit {
-    ticket: RequestId,
+    request_id: RequestId,
     change: u64,
     synced: bool,
     response: Response,
@@ -38,47 +38,55 @@ impl Partition {
 
     pub(crate) fn change_offset(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         consumer: ConsumerKey,
         offset: Option<Offset>,
         by: Option<Committer>,
         out: &mut Outbox,
     ) {
         if let Some(failure) = self.log.failure() {
-            return respond(out, ticket, Err(PartitionError::Failed(failure.clone())));
+            return respond(
+                out,
+                request_id,
+                Err(PartitionError::Failed(failure.clone())),
+            );
         }
         if let Some(source) = self.offsets.failure() {
-            return respond(out, ticket, Err(self.not_stored(FileName::Offsets, source)));
+            return respond(
+                out,
+                request_id,
+                Err(self.not_stored(FileName::Offsets, source)),
+            );
         }
         let allowed = match offset {
             Some(_) => self.offsets.check_store(consumer, by),
             None => self.offsets.check_owner(consumer, by),
         };
         if let Err(error) = allowed {
-            return respond(out, ticket, Err(error));
+            return respond(out, request_id, Err(error));
         }
         let change = self.offsets.change(consumer, offset, by);
         let synced = self.log.config().durability.awaits_offset_sync();
-        self.respond_when_stored(ticket, change, synced, Response::Done, out);
+        self.respond_when_stored(request_id, change, synced, Response::Done, out);
     }
 
     /// Answer once a change of the stored offsets is as durable as configured.
     pub(crate) fn respond_when_stored(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         change: u64,
         synced: bool,
         response: Response,
         out: &mut Outbox,
     ) {
         if !self.log.config().durability.awaits_offset_write() {
-            return respond(out, ticket, Ok(response));
+            return respond(out, request_id, Ok(response));
         }
         if synced {
             self.offsets.sync(change);
         }
         self.commits.push_back(PendingOffsetCommit {
-            ticket,
+            request_id,
             change,
             synced,
             response,
@@ -96,7 +104,7 @@ impl Partition {
             };
             if is_done {
                 let response = core::mem::replace(&mut commit.response, Response::Done);
-                respond(out, commit.ticket, Ok(response));
+                respond(out, commit.request_id, Ok(response));
             }
             !is_done
         });
@@ -114,7 +122,7 @@ impl Partition {
                 polled @ Response::Polled(_) => Ok(polled),
                 _ => Err(error.clone()),
             };
-            respond(out, commit.ticket, result);
+            respond(out, commit.request_id, result);
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct QueuedRequests {
 impl QueuedRequests {
     pub(crate) fn push(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         request: Request,
     ) -> Result<(), PartitionError> {
         let bytes = match &request {
@@ -37,13 +37,13 @@ impl QueuedRequests {
             return Err(PartitionError::Busy);
         }
         self.bytes += bytes;
-        self.requests.push_back((ticket, request));
+        self.requests.push_back((request_id, request));
         Ok(())
     }
 
     pub(crate) fn refuse(self, error: &PartitionError, out: &mut Outbox) {
-        for (ticket, _) in self.requests {
-            respond(out, ticket, Err(error.clone()));
+        for (request_id, _) in self.requests {
+            respond(out, request_id, Err(error.clone()));
         }
     }
 }
@@ -98,8 +98,8 @@ impl Partition {
             });
         }
         let waiting = self.waiting.take().unwrap_or_default();
-        for (ticket, request) in waiting.requests {
-            self.handle(now, ticket, request, out);
+        for (request_id, request) in waiting.requests {
+            self.handle(now, request_id, request, out);
         }
         self.log.end_of_turn(now, &mut out.storage);
     }

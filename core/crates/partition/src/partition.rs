@@ -46,21 +46,21 @@ pub struct Partition {
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
     /// Request id. None if the request was answered with a lack of space; the batch is stored once there is space.
-    pub(crate) ticket: Option<RequestId>,
+    pub(crate) request_id: Option<RequestId>,
     pub(crate) bytes: u64,
     pub(crate) appended: Appended,
 }
 
 #[derive(Debug)]
 pub(crate) struct PendingFlush {
-    pub(crate) ticket: RequestId,
+    pub(crate) request_id: RequestId,
     pub(crate) target: Offset,
     pub(crate) fsync: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct PendingRemoval {
-    pub(crate) ticket: RequestId,
+    pub(crate) request_id: RequestId,
     pub(crate) begun: RemovalProgress,
 }
 
@@ -99,23 +99,23 @@ impl Partition {
     pub fn submit(
         &mut self,
         now: Timestamp,
-        ticket: RequestId,
+        request_id: RequestId,
         request: Request,
         out: &mut Outbox,
     ) {
         if self.closing {
-            return respond(out, ticket, Err(PartitionError::Closed));
+            return respond(out, request_id, Err(PartitionError::Closed));
         }
         if let Some(failure) = self.unreadable() {
-            return respond(out, ticket, Err(PartitionError::Failed(failure)));
+            return respond(out, request_id, Err(PartitionError::Failed(failure)));
         }
         if let Some(waiting) = &mut self.waiting {
-            if let Err(error) = waiting.push(ticket, request) {
-                respond(out, ticket, Err(error));
+            if let Err(error) = waiting.push(request_id, request) {
+                respond(out, request_id, Err(error));
             }
             return;
         }
-        self.handle(now, ticket, request, out);
+        self.handle(now, request_id, request, out);
         self.update_statistics();
     }
 
@@ -123,7 +123,7 @@ impl Partition {
     pub fn append_copied(
         &mut self,
         now: Timestamp,
-        ticket: RequestId,
+        request_id: RequestId,
         messages: &mut [u8],
         messages_count: u32,
         out: &mut Outbox,
@@ -135,10 +135,10 @@ impl Partition {
             || self.stages.publishing.holds_appends()
         {
             let batch = Batch::copied(messages, messages_count);
-            return self.submit(now, ticket, Request::Append { batch }, out);
+            return self.submit(now, request_id, Request::Append { batch }, out);
         }
         let appended = self.log.append_copied(now, messages, messages_count);
-        self.acknowledge(ticket, messages.len(), appended, out);
+        self.acknowledge(request_id, messages.len(), appended, out);
         self.update_statistics();
     }
 
@@ -209,12 +209,12 @@ impl Partition {
             self.waiting = Some(QueuedRequests::default());
         }
         for append in self.appends.drain(..) {
-            if let Some(ticket) = append.ticket {
-                respond(out, ticket, Ok(appended_response(append.appended)));
+            if let Some(request_id) = append.request_id {
+                respond(out, request_id, Ok(appended_response(append.appended)));
             }
         }
         for flush in self.flushes.drain(..) {
-            respond(out, flush.ticket, Ok(Response::Done));
+            respond(out, flush.request_id, Ok(Response::Done));
         }
         self.log.end_of_turn(now, &mut out.storage);
         self.advance(now, out);
@@ -398,7 +398,7 @@ impl Partition {
     pub(crate) fn handle(
         &mut self,
         now: Timestamp,
-        ticket: RequestId,
+        request_id: RequestId,
         request: Request,
         out: &mut Outbox,
     ) {
@@ -406,7 +406,7 @@ impl Partition {
             Request::Append { batch } => {
                 let bytes = batch.size_bytes();
                 if let Some(error) = self.withheld() {
-                    return respond(out, ticket, Err(error));
+                    return respond(out, request_id, Err(error));
                 }
                 let is_held = self.stages.publishing.holds_appends();
                 let appended = if is_held && self.log.failure().is_none() {
@@ -414,7 +414,7 @@ impl Partition {
                 } else {
                     self.log.append(now, batch)
                 };
-                self.acknowledge(ticket, bytes, appended, out);
+                self.acknowledge(request_id, bytes, appended, out);
             }
             Request::Stage {
                 stage,
@@ -430,16 +430,16 @@ impl Partition {
                     is_last,
                     batch,
                 };
-                self.stage(now, ticket, chunk, out);
+                self.stage(now, request_id, chunk, out);
             }
-            Request::Poll(poll) => self.poll(ticket, poll, out),
-            Request::PlanRange(range) => self.plan(ticket, range, out),
+            Request::Poll(poll) => self.poll(request_id, poll, out),
+            Request::PlanRange(range) => self.plan(request_id, range, out),
             Request::GetOffset { consumer } => {
                 let stored = self.offsets.get(consumer).map(|stored| StoredOffset {
                     current: self.current_offset(),
                     stored,
                 });
-                respond(out, ticket, Ok(Response::Offset(stored)));
+                respond(out, request_id, Ok(Response::Offset(stored)));
             }
             Request::StoreOffset {
                 consumer,
@@ -448,24 +448,24 @@ impl Partition {
             } => {
                 if offset >= self.log.visible_end() {
                     let error = PartitionError::InvalidOffset { requested: offset };
-                    return respond(out, ticket, Err(error));
+                    return respond(out, request_id, Err(error));
                 }
-                self.change_offset(ticket, consumer, Some(offset), by, out);
+                self.change_offset(request_id, consumer, Some(offset), by, out);
             }
             Request::DeleteOffset { consumer, by } => {
                 if self.offsets.get(consumer).is_none() {
-                    return respond(out, ticket, Err(PartitionError::OffsetNotFound));
+                    return respond(out, request_id, Err(PartitionError::OffsetNotFound));
                 }
-                self.change_offset(ticket, consumer, None, by, out);
+                self.change_offset(request_id, consumer, None, by, out);
             }
             Request::Flush { fsync } => {
                 if let Some(failure) = self.log.failure() {
                     let error = PartitionError::Failed(failure.clone());
-                    return respond(out, ticket, Err(error));
+                    return respond(out, request_id, Err(error));
                 }
                 self.log.flush(fsync);
                 self.flushes.push(PendingFlush {
-                    ticket,
+                    request_id,
                     target: self.log.next_offset(),
                     fsync,
                 });
@@ -475,11 +475,11 @@ impl Partition {
                 let failure = self.log.failure().filter(|_| !self.log.is_out_of_space());
                 if let Some(failure) = failure {
                     let error = PartitionError::Failed(failure.clone());
-                    return respond(out, ticket, Err(error));
+                    return respond(out, request_id, Err(error));
                 }
                 self.log.retry_removals();
                 let begun = self.log.delete_segments(count, self.offsets.smallest());
-                self.removals.push(PendingRemoval { ticket, begun });
+                self.removals.push(PendingRemoval { request_id, begun });
             }
         }
     }
@@ -487,7 +487,7 @@ impl Partition {
     /// Answer an append at once, or queue the response until the messages are as durable as configured.
     fn acknowledge(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         bytes: usize,
         appended: Result<Appended, AppendError>,
         out: &mut Outbox,
@@ -496,14 +496,14 @@ impl Partition {
         match appended {
             Ok(appended) if appended.end_offset <= self.log.visible_end() => {
                 self.visible_bytes += bytes;
-                respond(out, ticket, Ok(appended_response(appended)));
+                respond(out, request_id, Ok(appended_response(appended)));
             }
             Ok(appended) => self.appends.push_back(PendingAppend {
-                ticket: Some(ticket),
+                request_id: Some(request_id),
                 bytes,
                 appended,
             }),
-            Err(error) => respond(out, ticket, Err(error.into())),
+            Err(error) => respond(out, request_id, Err(error.into())),
         }
     }
 
@@ -515,10 +515,10 @@ impl Partition {
 
 pub(crate) fn respond(
     out: &mut Outbox,
-    ticket: RequestId,
+    request_id: RequestId,
     result: Result<Response, PartitionError>,
 ) {
-    out.responses.push((ticket, result));
+    out.responses.push((request_id, result));
 }
 
 pub(crate) fn appended_response(appended: Appended) -> Response {

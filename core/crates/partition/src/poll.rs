@@ -12,14 +12,14 @@ use crate::partition::{Partition, respond};
 #[derive(Debug)]
 pub(crate) struct PendingPoll {
     read: ReadId,
-    ticket: RequestId,
+    request_id: RequestId,
     poll: Poll,
 }
 
 impl Partition {
-    pub(crate) fn poll(&mut self, ticket: RequestId, poll: Poll, out: &mut Outbox) {
+    pub(crate) fn poll(&mut self, request_id: RequestId, poll: Poll, out: &mut Outbox) {
         if let Err(error) = self.check_commit(&poll) {
-            return respond(out, ticket, Err(error));
+            return respond(out, request_id, Err(error));
         }
         let from = match poll.strategy {
             PollingStrategy::Timestamp(timestamp) => ReadFrom::Timestamp(Timestamp(timestamp)),
@@ -30,8 +30,12 @@ impl Partition {
             limited => u64::from(limited),
         };
         match (self.log).read_within(from, poll.count, bytes_max, &mut out.storage) {
-            Started::Done(result) => self.finish_poll(ticket, &poll, result, out),
-            Started::Pending(read) => self.polls.push(PendingPoll { read, ticket, poll }),
+            Started::Done(result) => self.finish_poll(request_id, &poll, result, out),
+            Started::Pending(read) => self.polls.push(PendingPoll {
+                read,
+                request_id,
+                poll,
+            }),
         }
     }
 
@@ -62,24 +66,24 @@ impl Partition {
             let pending = self
                 .polls
                 .swap_remove(index.expect("every read is a poll's"));
-            self.finish_poll(pending.ticket, &pending.poll, result, out);
+            self.finish_poll(pending.request_id, &pending.poll, result, out);
         }
         self.start_offsets(out);
     }
 
     fn finish_poll(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         poll: &Poll,
         result: Result<Messages, ReadError>,
         out: &mut Outbox,
     ) {
         let messages = match result {
             Ok(messages) => messages,
-            Err(error) => return respond(out, ticket, Err(error.into())),
+            Err(error) => return respond(out, request_id, Err(error.into())),
         };
         if let Some(level) = self.level_for_minimum(poll, &messages) {
-            return respond(out, ticket, Ok(Response::BelowMinimum(level)));
+            return respond(out, request_id, Ok(Response::BelowMinimum(level)));
         }
         let last_offset = messages.last_offset;
         let gap = self.gap(poll, &messages);
@@ -93,17 +97,17 @@ impl Partition {
         });
         let commit_for = poll.consumer.filter(|_| poll.auto_commit);
         let (Some(consumer), Some(last_offset)) = (commit_for, last_offset) else {
-            return respond(out, ticket, Ok(response));
+            return respond(out, request_id, Ok(response));
         };
         if let Err(error) = self.check_commit(poll) {
             // Another user took the name during the read, or others took the remaining room.
-            return respond(out, ticket, Err(error));
+            return respond(out, request_id, Err(error));
         }
         let change = self.offsets.change(consumer, Some(last_offset), poll.by);
         // The change is not synced before the response, even with `fsync`. After a loss of power the messages are
         // delivered again, which consumers have to expect anyway, whereas a sync would make every poll as expensive as
         // an append. The background sync bounds the number of repeated messages.
-        self.respond_when_stored(ticket, change, false, response, out);
+        self.respond_when_stored(request_id, change, false, response, out);
     }
 
     /// Range of removed messages between the start of a poll by offset and the first message found.

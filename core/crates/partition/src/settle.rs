@@ -26,8 +26,8 @@ impl Partition {
         while let Some(append) = self.appends.front()
             && append.appended.end_offset <= visible_end
         {
-            if let Some(ticket) = append.ticket {
-                respond(out, ticket, Ok(appended_response(append.appended)));
+            if let Some(request_id) = append.request_id {
+                respond(out, request_id, Ok(appended_response(append.appended)));
             }
             self.visible_bytes += append.bytes;
             self.appends.pop_front();
@@ -44,7 +44,7 @@ impl Partition {
             };
             let is_done = end >= flush.target;
             if is_done {
-                respond(out, flush.ticket, Ok(Response::Done));
+                respond(out, flush.request_id, Ok(Response::Done));
             }
             !is_done
         });
@@ -63,7 +63,7 @@ impl Partition {
                         file,
                         source,
                     });
-            respond(out, removal.ticket, result);
+            respond(out, removal.request_id, result);
             false
         });
         self.fail_waiting_requests(out);
@@ -102,8 +102,8 @@ impl Partition {
         };
         let error = PartitionError::Failed(failure.clone());
         for append in &mut self.appends {
-            if let Some(ticket) = append.ticket.take() {
-                respond(out, ticket, Err(error.clone()));
+            if let Some(request_id) = append.request_id.take() {
+                respond(out, request_id, Err(error.clone()));
             }
         }
         if !self.log.is_out_of_space() {
@@ -111,11 +111,11 @@ impl Partition {
             self.stages.publishing.recovered();
             self.appends.clear();
             for removal in self.removals.drain(..) {
-                respond(out, removal.ticket, Err(error.clone()));
+                respond(out, removal.request_id, Err(error.clone()));
             }
         }
         for flush in self.flushes.drain(..) {
-            respond(out, flush.ticket, Err(error.clone()));
+            respond(out, flush.request_id, Err(error.clone()));
         }
         self.fail_commits(&error, out);
     }

@@ -246,7 +246,7 @@ impl Partition {
                     self.visible_bytes += bytes;
                 }
                 Ok(appended) => self.appends.push_back(PendingAppend {
-                    ticket: None,
+                    request_id: None,
                     bytes,
                     appended,
                 }),

@@ -255,16 +255,16 @@ impl Partition {
     pub(crate) fn stage(
         &mut self,
         now: Timestamp,
-        ticket: RequestId,
+        request_id: RequestId,
         chunk: Chunk,
         out: &mut Outbox,
     ) {
         let taken = match self.log.failure() {
             Some(failure) => Err(PartitionError::Failed(failure.clone())),
-            None => self.stages.take(now, ticket, chunk),
+            None => self.stages.take(now, request_id, chunk),
         };
         if let Err(error) = taken {
-            respond(out, ticket, Err(error));
+            respond(out, request_id, Err(error));
         }
     }
 

@@ -71,7 +71,7 @@ enum State {
 /// Request that waits until a position is written or the stage is sealed.
 #[derive(Debug)]
 struct Waiting {
-    ticket: RequestId,
+    request_id: RequestId,
     until: Until,
     response: Response,
 }
@@ -153,14 +153,14 @@ impl Stage {
         self.queue.iter().map(|slice| slice.len() as u64).sum()
     }
 
-    fn wait(&mut self, ticket: RequestId, id: StageId, is_last: bool) {
+    fn wait(&mut self, request_id: RequestId, id: StageId, is_last: bool) {
         let until = if is_last {
             Until::Sealed
         } else {
             Until::Written(self.length - FOOTER_BYTES as u64)
         };
         self.waiting.push(Waiting {
-            ticket,
+            request_id,
             until,
             response: Response::Staged {
                 stage: id,
@@ -193,7 +193,7 @@ impl Stages {
     pub(crate) fn take(
         &mut self,
         now: Timestamp,
-        ticket: RequestId,
+        request_id: RequestId,
         chunk: Chunk,
     ) -> Result<(), PartitionError> {
         let known = match chunk.stage {
@@ -206,7 +206,7 @@ impl Stages {
                 let is_last = stage.is_complete && chunk.number + 1 == stage.chunks;
                 if chunk.number < stage.chunks && chunk.is_last == is_last {
                     // The chunk was taken before and its response was lost.
-                    stage.wait(ticket, id, is_last);
+                    stage.wait(request_id, id, is_last);
                     self.ready_to_advance.push(id);
                     return Ok(());
                 }
@@ -247,7 +247,7 @@ impl Stages {
         stage.messages += u64::from(messages_count);
         stage.bytes += messages.len() as u64;
         stage.is_complete = chunk.is_last;
-        stage.wait(ticket, id, chunk.is_last);
+        stage.wait(request_id, id, chunk.is_last);
         self.ready_to_advance.push(id);
         Ok(())
     }
@@ -307,9 +307,9 @@ impl Stages {
                 } && stage.fate == Fate::Stays;
                 if is_done {
                     let response = core::mem::replace(&mut waiting.response, Response::Done);
-                    respond(out, waiting.ticket, Ok(response));
+                    respond(out, waiting.request_id, Ok(response));
                 } else if stage.fate != Fate::Stays {
-                    respond(out, waiting.ticket, Err(PartitionError::StageNotFound));
+                    respond(out, waiting.request_id, Err(PartitionError::StageNotFound));
                 }
                 !is_done && stage.fate == Fate::Stays
             });
@@ -514,7 +514,7 @@ impl Stages {
                 file: FileName::Stage(id),
                 source,
             };
-            respond(out, waiting.ticket, Err(error));
+            respond(out, waiting.request_id, Err(error));
         }
     }
 

@@ -43,17 +43,17 @@ fn acknowledgements_come_when_the_promise_holds() {
     for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         world.settle();
-        let ticket = world.submit(Request::Append {
+        let request_id = world.submit(Request::Append {
             batch: batch(&[sent(0, 10)]),
         });
         world.end_of_turn();
         let mut last = None;
         let answer = loop {
-            if let Some(answer) = world.take_answer(ticket) {
+            if let Some(answer) = world.take_answer(request_id) {
                 break answer;
             }
             assert!(world.poll(PollingStrategy::First, 1).slices.is_empty());
-            if let Some(answer) = world.take_answer(ticket) {
+            if let Some(answer) = world.take_answer(request_id) {
                 break answer;
             }
             last = world
@@ -82,11 +82,11 @@ fn acknowledgements_come_when_the_promise_holds() {
 fn appends_during_a_write_share_the_next_one() {
     let mut world = World::new(config(Durability::Os));
     world.append(&[sent(0, 10)]).expect("appended");
-    let mut tickets = vec![world.submit_in_place(&[sent(1, 10)])];
+    let mut request_ids = vec![world.submit_in_place(&[sent(1, 10)])];
     world.end_of_turn();
     assert_eq!(world.operations_under_way().count(), 1);
     for number in 2..20 {
-        tickets.push(world.submit_in_place(&[sent(number, 1000)]));
+        request_ids.push(world.submit_in_place(&[sent(number, 1000)]));
         world.end_of_turn();
     }
     assert_eq!(world.operations_under_way().count(), 1);
@@ -103,9 +103,9 @@ fn appends_during_a_write_share_the_next_one() {
     world.settle();
     assert_eq!(world.disk.executed - before, 2);
     assert!(
-        tickets
+        request_ids
             .iter()
-            .all(|ticket| world.take_answer(*ticket).is_some())
+            .all(|request_id| world.take_answer(*request_id).is_some())
     );
 }
 
@@ -208,13 +208,13 @@ fn a_long_queue_refuses_appends_until_it_is_shorter() {
         ..config(Durability::Os)
     });
     world.settle();
-    let tickets: Vec<_> = (0..20)
+    let request_ids: Vec<_> = (0..20)
         .map(|number| world.submit_in_place(&[sent(number, 1000)]))
         .collect();
     let refused = |answer: &Option<_>| matches!(answer, Some(Err(PartitionError::Busy)));
-    let answers: Vec<_> = tickets
+    let answers: Vec<_> = request_ids
         .iter()
-        .map(|ticket| world.take_answer(*ticket))
+        .map(|request_id| world.take_answer(*request_id))
         .collect();
     assert_eq!(answers.iter().filter(|answer| refused(answer)).count(), 11);
     world.settle();

@@ -108,13 +108,13 @@ fn closing_does_not_wait_for_offsets_that_cannot_be_stored() {
             }
             world.store(ALICE, 1).expect("stored");
             world.disk.refused = Some(changes_offsets);
-            let ticket = world.submit(Request::StoreOffset {
+            let request_id = world.submit(Request::StoreOffset {
                 by: None,
                 consumer: ALICE,
                 offset: Offset(5),
             });
             if was_noticed {
-                assert!(is_unstored(&world.wait_for(ticket)));
+                assert!(is_unstored(&world.wait_for(request_id)));
             }
             if mends {
                 world.disk.refused = None;
@@ -153,8 +153,8 @@ fn messages_wait_for_a_correction_of_offsets() {
     );
     for _ in 0..3 {
         assert!(is_unstored(&world.append(&[sent(5, 10)])));
-        let ticket = world.submit_in_place(&[sent(5, 10)]);
-        assert!(is_unstored(&world.wait_for(ticket)));
+        let request_id = world.submit_in_place(&[sent(5, 10)]);
+        assert!(is_unstored(&world.wait_for(request_id)));
         world.pass(700_000);
         world.settle();
     }

@@ -261,16 +261,16 @@ fn a_purge_follows_a_failed_removal() {
 #[test]
 fn requests_wait_while_the_partition_opens() {
     let mut world = World::new(config(Durability::Os));
-    let tickets: Vec<_> = (0..300)
+    let request_ids: Vec<_> = (0..300)
         .map(|number| world.submit_in_place(&[sent(number, 10)]))
         .collect();
     assert!(!world.partition.is_open());
     assert!(!world.partition.has_room_for(1));
     world.settle();
     assert!(world.partition.has_room_for(1));
-    let answers: Vec<_> = tickets
+    let answers: Vec<_> = request_ids
         .iter()
-        .filter_map(|ticket| world.take_answer(*ticket))
+        .filter_map(|request_id| world.take_answer(*request_id))
         .collect();
     assert_eq!(answers.len(), 300);
     let taken = answers.iter().take_while(|answer| answer.is_ok()).count();
@@ -294,7 +294,7 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
         let mut world = World::with_pool(config(durability), pool.clone());
         world.settle();
         let mut taken: Vec<_> = std::iter::from_fn(|| pool.acquire(4096).ok()).collect();
-        let mut tickets = Vec::new();
+        let mut request_ids = Vec::new();
         for number in 0..60 {
             // From time to time memory becomes free.
             if number % 7 == 0 {
@@ -302,7 +302,7 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
             }
             let length = [10, 1000, 40_000][usize::try_from(number % 3).expect("small")];
             let message = [sent(number, length)];
-            tickets.push(if number % 2 == 0 {
+            request_ids.push(if number % 2 == 0 {
                 world.submit_in_place(&message)
             } else {
                 let batch = batch(&message);
@@ -313,8 +313,8 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
             }
         }
         world.settle();
-        for (offset, ticket) in (0..).zip(tickets) {
-            let answer = world.take_answer(ticket);
+        for (offset, request_id) in (0..).zip(request_ids) {
+            let answer = world.take_answer(request_id);
             let appended = Response::Appended {
                 base_offset: Offset(offset),
                 messages_count: 1,

@@ -99,18 +99,18 @@ fn indexes_are_read_only_where_they_are_needed() {
         });
         reads.count()
     };
-    let ticket = world.submit(request(0, FOREVER, 2_100_000));
+    let request_id = world.submit(request(0, FOREVER, 2_100_000));
     assert_eq!(reads_of_indexes(&world), 0);
-    let answer = world.take_answer(ticket).expect("at once");
+    let answer = world.take_answer(request_id).expect("at once");
     let Ok(Response::Planned(plan)) = answer else {
         panic!("not a plan: {answer:?}");
     };
     assert_eq!(starts(&plan), [0, 2100, 4200]);
-    let ticket = world.submit(request(0, FOREVER, 300_000));
+    let request_id = world.submit(request(0, FOREVER, 300_000));
     while reads_of_indexes(&world) == 0 {
         assert!(world.step(), "an index is read");
     }
-    assert!(world.wait_for(ticket).is_ok());
+    assert!(world.wait_for(request_id).is_ok());
 }
 
 #[test]
@@ -162,15 +162,15 @@ fn a_plan_outlives_its_messages() {
     for purges in [false, true] {
         let mut world = filled(large_segments(IndexCaching::None), 500);
         world.restart();
-        let ticket = world.submit(request(100, FOREVER, 100_000));
-        assert!(world.take_answer(ticket).is_none(), "an index is read");
+        let request_id = world.submit(request(100, FOREVER, 100_000));
+        assert!(world.take_answer(request_id).is_none(), "an index is read");
         if purges {
             world.purge();
             let nothing = Response::Planned(RangePlan::default());
-            assert_eq!(world.wait_for(ticket), Ok(nothing));
+            assert_eq!(world.wait_for(request_id), Ok(nothing));
         } else {
             let removal = world.submit(Request::DeleteSegments { count: 3 });
-            let Ok(Response::Planned(plan)) = world.wait_for(ticket) else {
+            let Ok(Response::Planned(plan)) = world.wait_for(request_id) else {
                 panic!("not a plan");
             };
             assert_eq!(plan.splits[0].offset, Offset(100));
@@ -300,11 +300,11 @@ proptest! {
             world.restart();
         }
         // All plans are requested at once, so that they wait for each other's indexes.
-        let tickets: Vec<_> = (case.ranges.iter())
+        let request_ids: Vec<_> = (case.ranges.iter())
             .map(|(start, end, target)| world.submit(request(*start, *end, *target)))
             .collect();
-        for (ticket, range) in tickets.into_iter().zip(&case.ranges) {
-            match world.wait_for(ticket) {
+        for (request_id, range) in request_ids.into_iter().zip(&case.ranges) {
+            match world.wait_for(request_id) {
                 Ok(Response::Planned(plan)) => check(&plan, &positions, *range),
                 other => panic!("not a plan: {other:?}"),
             }

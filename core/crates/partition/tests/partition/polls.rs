@@ -248,11 +248,11 @@ fn a_poll_never_returns_what_is_not_durable_yet() {
     for durability in [Durability::Os, Durability::Fsync] {
         let mut world = World::new(config(durability));
         world.append(&[sent(0, 10)]).expect("appended");
-        let ticket = world.submit(Request::Append {
+        let request_id = world.submit(Request::Append {
             batch: batch(&[sent(1, 10), sent(2, 10)]),
         });
         world.end_of_turn();
-        while world.take_answer(ticket).is_none() {
+        while world.take_answer(request_id).is_none() {
             for strategy in [
                 PollingStrategy::First,
                 PollingStrategy::Last,
@@ -265,7 +265,7 @@ fn a_poll_never_returns_what_is_not_durable_yet() {
                 );
             }
             assert!(world.store(ALICE, 1).is_err());
-            if world.take_answer(ticket).is_some() {
+            if world.take_answer(request_id).is_some() {
                 break;
             }
             world.step();
@@ -280,11 +280,11 @@ fn auto_commit_is_written_before_the_answer() {
     let mut world = World::new(config(Durability::Fsync));
     world.append(&[sent(0, 10)]).expect("appended");
     world.settle();
-    let ticket = world.submit(poll(PollingStrategy::Next, 1, Some(ALICE), true));
-    assert!(world.take_answer(ticket).is_none());
+    let request_id = world.submit(poll(PollingStrategy::Next, 1, Some(ALICE), true));
+    assert!(world.take_answer(request_id).is_none());
     world.end_of_turn();
     let mut operations = Vec::new();
-    while world.take_answer(ticket).is_none() {
+    while world.take_answer(request_id).is_none() {
         let kind = world
             .operations_under_way()
             .next()
@@ -307,7 +307,7 @@ fn auto_commit_is_written_before_the_answer() {
         }
     }
     assert_eq!(operations, ["create", "write"]);
-    assert!(world.take_answer(ticket).is_some());
+    assert!(world.take_answer(request_id).is_some());
 }
 
 /// Accessors for consumer groups: the last offset returned and the offset currently stored.

@@ -468,9 +468,9 @@ fn what_is_left_behind_the_end_is_removed_before_its_name_is_used() {
         world.reopen_without_settling();
         world.random = fastrand::Rng::with_seed(seed);
         world.is_shuffled = true;
-        let tickets = [3, 4].map(|number| world.submit_in_place(&[sent(number, 1000)]));
-        for ticket in tickets {
-            world.wait_for(ticket).expect("appended");
+        let request_ids = [3, 4].map(|number| world.submit_in_place(&[sent(number, 1000)]));
+        for request_id in request_ids {
+            world.wait_for(request_id).expect("appended");
         }
         world.settle();
         world.crash(Crash::Kill);
@@ -509,21 +509,21 @@ fn an_empty_file_amid_the_segments_hides_nothing() {
 fn closing_drains() {
     for durability in Durability::ALL {
         let mut world = World::new(config(durability));
-        let tickets: Vec<_> = (0..10)
+        let request_ids: Vec<_> = (0..10)
             .map(|number| world.submit_in_place(&[sent(number, 5000)]))
             .collect();
         world.close();
-        for ticket in tickets {
-            let answer = world.take_answer(ticket).expect("an answer");
+        for request_id in request_ids {
+            let answer = world.take_answer(request_id).expect("an answer");
             // Requests queued before the partition was open may also be refused.
             assert!(answer.is_ok() || answer == Err(PartitionError::Closed));
         }
         world.crash(Crash::Kill);
         let mut expected = 0;
         for number in 0..10 {
-            let ticket = world.submit_in_place(&[sent(number, 5000)]);
+            let request_id = world.submit_in_place(&[sent(number, 5000)]);
             if durability == Durability::Memory {
-                assert!(world.take_answer(ticket).expect("at once").is_ok());
+                assert!(world.take_answer(request_id).expect("at once").is_ok());
             }
             expected += 1;
         }

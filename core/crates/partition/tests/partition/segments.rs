@@ -195,7 +195,7 @@ fn stored_offsets_keep_segments() {
 fn a_poll_survives_the_removal_of_its_segment() {
     let mut world = filled(Durability::Os, 10);
     world.restart();
-    let ticket = world.submit(crate::support::world::poll(
+    let request_id = world.submit(crate::support::world::poll(
         PollingStrategy::First,
         2,
         None,
@@ -204,7 +204,7 @@ fn a_poll_survives_the_removal_of_its_segment() {
     world
         .ask(Request::DeleteSegments { count: 1 })
         .expect("done");
-    let answer = world.wait_for(ticket);
+    let answer = world.wait_for(request_id);
     let Ok(Response::Polled(polled)) = answer else {
         panic!("{answer:?}");
     };
@@ -287,11 +287,11 @@ fn space_is_reserved_ahead_of_a_busy_writer_only() {
     let mut reserved = Vec::new();
     let mut trims = 0;
     for number in 0..50 {
-        let ticket = world.submit(Request::Append {
+        let request_id = world.submit(Request::Append {
             batch: batch(&[sent(number, 1_000_000)]),
         });
         world.end_of_turn();
-        while world.take_answer(ticket).is_none() {
+        while world.take_answer(request_id).is_none() {
             world.step();
             for operation in world.operations_under_way() {
                 if let StorageOperation::Allocate {

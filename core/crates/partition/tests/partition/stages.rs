@@ -110,13 +110,13 @@ fn chunks_come_in_order_and_may_be_repeated() {
     let again = world.stage_chunk(first, 0, false, &some(0..2, 10));
     assert_eq!(staged(again).1, 2);
     // Two chunks in flight at once, and a last one without messages.
-    let tickets = [
+    let request_ids = [
         world.submit_chunk(first, 1, false, &some(2..4, 10)),
         world.submit_chunk(first, 2, true, &[]),
         world.submit_chunk(first, 2, true, &[]),
     ];
-    for ticket in tickets {
-        assert_eq!(staged(world.wait_for(ticket)).1, 4);
+    for request_id in request_ids {
+        assert_eq!(staged(world.wait_for(request_id)).1, 4);
     }
     assert_eq!(
         world.stage_chunk(first, 3, false, &some(4..6, 10)),
@@ -339,8 +339,11 @@ fn appends_of_others_wait_for_a_publication() {
     world.end_of_turn();
     assert!(!world.partition.has_room_for(100));
     for _ in 0..2 {
-        let ticket = world.submit_in_place(&[sent(9, 10)]);
-        assert_eq!(world.take_answer(ticket), Some(Err(PartitionError::Busy)));
+        let request_id = world.submit_in_place(&[sent(9, 10)]);
+        assert_eq!(
+            world.take_answer(request_id),
+            Some(Err(PartitionError::Busy))
+        );
     }
     world.settle();
     world.append(&[sent(9, 10)]).expect("appended");
@@ -570,13 +573,13 @@ fn closing_leaves_a_publication_for_later() {
         let mut world = World::new(config(Durability::Memory));
         let stage = world.stage(&some(0..5, 10));
         world.partition.publish(1, &[stage]);
-        let ticket = world.submit_chunk(None, 0, true, &some(10..11, 10));
+        let request_id = world.submit_chunk(None, 0, true, &some(10..11, 10));
         world.end_of_turn();
         for _ in 0..steps {
             world.step();
         }
         world.close();
-        assert!(world.take_answer(ticket).is_some());
+        assert!(world.take_answer(request_id).is_some());
         world.crash(Crash::Power);
         if world.partition.applied() == 0 {
             world.partition.publish(1, &[stage]);

@@ -115,7 +115,7 @@ fn a_purge_is_idempotent() {
 fn requests_under_way_are_answered() {
     let mut world = filled(Durability::Os);
     world.restart();
-    let tickets = [
+    let request_ids = [
         world.submit(crate::support::world::poll(
             PollingStrategy::First,
             5,
@@ -132,8 +132,8 @@ fn requests_under_way_are_answered() {
     ];
     world.end_of_turn();
     world.purge();
-    for ticket in tickets {
-        assert!(world.wait_for(ticket).is_ok());
+    for request_id in request_ids {
+        assert!(world.wait_for(request_id).is_ok());
     }
     world.settle();
     assert_empty(&mut world);

@@ -112,8 +112,8 @@ impl Model {
             }
             Step::PollLater { strategy, count } => {
                 let strategy = self.strategy(strategy);
-                let ticket = self.world.submit(poll(strategy, count, None, false));
-                self.polls.push(ticket);
+                let request_id = self.world.submit(poll(strategy, count, None, false));
+                self.polls.push(request_id);
             }
             Step::Store {
                 consumer,
@@ -196,7 +196,7 @@ impl Model {
                 sent(self.number, length)
             })
             .collect();
-        let ticket = if in_place {
+        let request_id = if in_place {
             self.world.submit_in_place(&messages)
         } else {
             self.world.submit(Request::Append {
@@ -211,9 +211,9 @@ impl Model {
             id: None,
         };
         self.messages.extend(messages.into_iter().map(known));
-        self.appends.push((ticket, self.end()));
+        self.appends.push((request_id, self.end()));
         if wait {
-            let answer = self.world.wait_for(ticket);
+            let answer = self.world.wait_for(request_id);
             self.appends.pop();
             self.appended(&answer, self.end());
         }
@@ -258,10 +258,10 @@ impl Model {
         let strategy = self.strategy(start);
         let visible = self.visible();
         let stored = self.latest(consumer);
-        let ticket = self
+        let request_id = self
             .world
             .submit(poll(strategy, count, Some(consumer), auto_commit));
-        let answer = self.world.wait_for(ticket);
+        let answer = self.world.wait_for(request_id);
         let Ok(Response::Polled(polled)) = answer else {
             panic!("a poll failed: {answer:?}");
         };
@@ -361,7 +361,7 @@ impl Model {
     fn store(&mut self, consumer: ConsumerKey, back: u64, wait: bool) {
         let offset = (self.end() + 2).saturating_sub(back);
         let visible = self.visible();
-        let ticket = self.world.submit(Request::StoreOffset {
+        let request_id = self.world.submit(Request::StoreOffset {
             by: None,
             consumer,
             offset: Offset(offset),
@@ -370,22 +370,22 @@ impl Model {
             let error = PartitionError::InvalidOffset {
                 requested: Offset(offset),
             };
-            assert_eq!(self.world.take_answer(ticket), Some(Err(error)));
+            assert_eq!(self.world.take_answer(request_id), Some(Err(error)));
             return;
         }
-        self.changed(ticket, consumer, Some(offset), wait);
+        self.changed(request_id, consumer, Some(offset), wait);
     }
 
     fn delete(&mut self, consumer: ConsumerKey, wait: bool) {
         let is_stored = self.latest(consumer).is_some();
-        let ticket = self
+        let request_id = self
             .world
             .submit(Request::DeleteOffset { consumer, by: None });
         if is_stored {
-            self.changed(ticket, consumer, None, wait);
+            self.changed(request_id, consumer, None, wait);
         } else {
             assert_eq!(
-                self.world.take_answer(ticket),
+                self.world.take_answer(request_id),
                 Some(Err(PartitionError::OffsetNotFound))
             );
         }
@@ -393,7 +393,7 @@ impl Model {
 
     fn changed(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         consumer: ConsumerKey,
         value: Option<u64>,
         wait: bool,
@@ -404,9 +404,9 @@ impl Model {
             Durability::Fsync => Survives::Power,
         };
         let index = self.change(consumer, value, Survives::Nothing);
-        self.changes.push((ticket, consumer, index, survives));
+        self.changes.push((request_id, consumer, index, survives));
         if wait {
-            let answer = self.world.wait_for(ticket);
+            let answer = self.world.wait_for(request_id);
             self.changes.pop();
             assert_eq!(answer, Ok(Response::Done));
             self.confirm(consumer, index, survives);
@@ -425,14 +425,24 @@ impl Model {
 
     fn purge(&mut self) {
         self.world.purge();
-        for (ticket, _) in self.appends.drain(..) {
-            assert!(self.world.take_answer(ticket).expect("an answer").is_ok());
+        for (request_id, _) in self.appends.drain(..) {
+            assert!(
+                self.world
+                    .take_answer(request_id)
+                    .expect("an answer")
+                    .is_ok()
+            );
         }
-        for (ticket, ..) in self.changes.drain(..) {
-            assert_eq!(self.world.take_answer(ticket), Some(Ok(Response::Done)));
+        for (request_id, ..) in self.changes.drain(..) {
+            assert_eq!(self.world.take_answer(request_id), Some(Ok(Response::Done)));
         }
-        for ticket in self.polls.drain(..) {
-            assert!(self.world.take_answer(ticket).expect("an answer").is_ok());
+        for request_id in self.polls.drain(..) {
+            assert!(
+                self.world
+                    .take_answer(request_id)
+                    .expect("an answer")
+                    .is_ok()
+            );
         }
         self.messages.clear();
         self.offsets.clear();
@@ -445,26 +455,26 @@ impl Model {
 
     /// Check the responses to requests in flight.
     fn collect_answers(&mut self) {
-        for (ticket, end) in std::mem::take(&mut self.appends) {
-            match self.world.take_answer(ticket) {
+        for (request_id, end) in std::mem::take(&mut self.appends) {
+            match self.world.take_answer(request_id) {
                 Some(answer) => self.appended(&answer, end),
-                None => self.appends.push((ticket, end)),
+                None => self.appends.push((request_id, end)),
             }
         }
-        for (ticket, consumer, index, survives) in std::mem::take(&mut self.changes) {
-            match self.world.take_answer(ticket) {
+        for (request_id, consumer, index, survives) in std::mem::take(&mut self.changes) {
+            match self.world.take_answer(request_id) {
                 Some(answer) => {
                     assert_eq!(answer, Ok(Response::Done));
                     self.confirm(consumer, index, survives);
                 }
-                None => self.changes.push((ticket, consumer, index, survives)),
+                None => self.changes.push((request_id, consumer, index, survives)),
             }
         }
-        for ticket in std::mem::take(&mut self.polls) {
-            match self.world.take_answer(ticket) {
+        for request_id in std::mem::take(&mut self.polls) {
+            match self.world.take_answer(request_id) {
                 Some(Ok(Response::Polled(polled))) => self.check_content(&polled),
                 Some(other) => panic!("a poll failed: {other:?}"),
-                None => self.polls.push(ticket),
+                None => self.polls.push(request_id),
             }
         }
     }

@@ -44,7 +44,7 @@ pub struct World {
     out: Outbox,
     under_way: Vec<UnderWay>,
     answers: BTreeMap<RequestId, Answer>,
-    next_ticket: u64,
+    next_request_id: u64,
 }
 
 /// Lifetime of stages.
@@ -115,33 +115,33 @@ impl World {
             out,
             under_way: Vec::new(),
             answers: BTreeMap::new(),
-            next_ticket: 0,
+            next_request_id: 0,
         }
     }
 
     pub fn submit(&mut self, request: Request) -> RequestId {
-        let ticket = RequestId(self.next_ticket);
-        self.next_ticket += 1;
+        let request_id = RequestId(self.next_request_id);
+        self.next_request_id += 1;
         self.partition
-            .submit(self.now, ticket, request, &mut self.out);
+            .submit(self.now, request_id, request, &mut self.out);
         self.collect();
-        ticket
+        request_id
     }
 
     /// Submit a small batch with `append_in_place`.
     pub fn submit_in_place(&mut self, messages: &[Sent]) -> RequestId {
-        let ticket = RequestId(self.next_ticket);
-        self.next_ticket += 1;
+        let request_id = RequestId(self.next_request_id);
+        self.next_request_id += 1;
         let bytes = super::messages::packed(messages);
         let count = u32::try_from(messages.len()).expect("few");
-        self.append_bytes(ticket, &bytes, count);
-        ticket
+        self.append_bytes(request_id, &bytes, count);
+        request_id
     }
 
-    pub fn append_bytes(&mut self, ticket: RequestId, messages: &[u8], count: u32) {
+    pub fn append_bytes(&mut self, request_id: RequestId, messages: &[u8], count: u32) {
         let mut messages = messages.to_vec();
         self.partition
-            .append_copied(self.now, ticket, &mut messages, count, &mut self.out);
+            .append_copied(self.now, request_id, &mut messages, count, &mut self.out);
         self.collect();
     }
 
@@ -210,10 +210,10 @@ impl World {
     }
 
     /// Execute events until the response is available.
-    pub fn wait_for(&mut self, ticket: RequestId) -> Answer {
+    pub fn wait_for(&mut self, request_id: RequestId) -> Answer {
         self.end_of_turn();
         loop {
-            if let Some(answer) = self.answers.remove(&ticket) {
+            if let Some(answer) = self.answers.remove(&request_id) {
                 return answer;
             }
             if !self.step() {
@@ -225,13 +225,13 @@ impl World {
         }
     }
 
-    pub fn take_answer(&mut self, ticket: RequestId) -> Option<Answer> {
-        self.answers.remove(&ticket)
+    pub fn take_answer(&mut self, request_id: RequestId) -> Option<Answer> {
+        self.answers.remove(&request_id)
     }
 
     pub fn ask(&mut self, request: Request) -> Answer {
-        let ticket = self.submit(request);
-        self.wait_for(ticket)
+        let request_id = self.submit(request);
+        self.wait_for(request_id)
     }
 
     pub fn append(&mut self, messages: &[Sent]) -> Answer {
@@ -307,8 +307,8 @@ impl World {
         is_last: bool,
         messages: &[Sent],
     ) -> Answer {
-        let ticket = self.submit_chunk(stage, chunk, is_last, messages);
-        self.wait_for(ticket)
+        let request_id = self.submit_chunk(stage, chunk, is_last, messages);
+        self.wait_for(request_id)
     }
 
     /// Stage messages completely.
@@ -408,7 +408,7 @@ impl World {
         let mut world = Self::with_disk(self.config.clone(), disk, seed);
         world.is_shuffled = self.is_shuffled;
         world.now = self.now;
-        world.next_ticket = self.next_ticket;
+        world.next_request_id = self.next_request_id;
         *self = world;
     }
 
@@ -423,9 +423,9 @@ impl World {
     fn collect(&mut self) {
         self.published.append(&mut self.out.published);
         self.notices.append(&mut self.out.notices);
-        for (ticket, answer) in self.out.responses.drain(..) {
-            let before = self.answers.insert(ticket, answer);
-            assert!(before.is_none(), "{ticket:?} was answered twice");
+        for (request_id, answer) in self.out.responses.drain(..) {
+            let before = self.answers.insert(request_id, answer);
+            assert!(before.is_none(), "{request_id:?} was answered twice");
         }
         for request in self.out.storage.drain(..) {
             let conflicting = self

@@ -27,7 +27,7 @@ struct Writer {
     chunk: Vec<u64>,
     is_last: bool,
     /// Requests for the chunk in flight; their responses may be lost.
-    tickets: Vec<RequestId>,
+    request_ids: Vec<RequestId>,
 }
 
 /// An acknowledged stage.
@@ -160,14 +160,14 @@ impl Run {
         if self.random.bool() && !self.world.partition.has_room_for(bytes.sum()) {
             return;
         }
-        let ticket = if self.random.bool() {
+        let request_id = if self.random.bool() {
             self.world.submit_in_place(&messages)
         } else {
             let batch = crate::support::messages::batch(&messages);
             let append = headrace_partition::Request::Append { batch };
             self.world.submit(append)
         };
-        self.appends.push((ticket, numbers));
+        self.appends.push((request_id, numbers));
     }
 
     /// Send a writer's next chunk, or repeat the current one.
@@ -182,28 +182,28 @@ impl Run {
                 chunks: 0,
                 chunk,
                 is_last,
-                tickets: Vec::new(),
+                request_ids: Vec::new(),
             });
         }
         let index = index.min(self.writers.len() - 1);
         let messages = self.sent(&self.writers[index].chunk.clone());
         let writer = &mut self.writers[index];
-        if writer.stage.is_none() && !writer.tickets.is_empty() {
+        if writer.stage.is_none() && !writer.request_ids.is_empty() {
             // A writer without a stage id waits for it.
             return;
         }
         let (stage, chunk, is_last) = (writer.stage, writer.chunks, writer.is_last);
-        let ticket = self.world.submit_chunk(stage, chunk, is_last, &messages);
-        self.writers[index].tickets.push(ticket);
+        let request_id = self.world.submit_chunk(stage, chunk, is_last, &messages);
+        self.writers[index].request_ids.push(request_id);
     }
 
     /// Process responses and reports of the partition.
     fn process_responses(&mut self) {
-        for (ticket, numbers) in std::mem::take(&mut self.appends) {
-            match self.world.take_answer(ticket) {
+        for (request_id, numbers) in std::mem::take(&mut self.appends) {
+            match self.world.take_answer(request_id) {
                 Some(Ok(_)) => self.certain.extend(numbers),
                 Some(Err(_)) => {}
-                None => self.appends.push((ticket, numbers)),
+                None => self.appends.push((request_id, numbers)),
             }
         }
         for mut writer in std::mem::take(&mut self.writers) {
@@ -230,10 +230,10 @@ impl Run {
     /// Process the responses to a writer. Returns whether the writer continues.
     fn process_writer_responses(&mut self, writer: &mut Writer) -> bool {
         let mut answer = None;
-        for ticket in std::mem::take(&mut writer.tickets) {
-            match self.world.take_answer(ticket) {
+        for request_id in std::mem::take(&mut writer.request_ids) {
+            match self.world.take_answer(request_id) {
                 Some(answered) => answer = Some(answered),
-                None => writer.tickets.push(ticket),
+                None => writer.request_ids.push(request_id),
             }
         }
         match answer {
@@ -250,7 +250,7 @@ impl Run {
                 assert_eq!(messages, writer.messages.len() as u64);
                 writer.chunks += 1;
                 // Other requests for the same chunk get the same response.
-                writer.tickets.clear();
+                writer.request_ids.clear();
                 if writer.is_last {
                     self.ready.push(Ready {
                         stage,
@@ -379,7 +379,7 @@ impl Run {
     fn begin_again(&mut self) {
         self.appends.clear();
         for writer in &mut self.writers {
-            writer.tickets.clear();
+            writer.request_ids.clear();
         }
     }
 
