@@ -43,7 +43,7 @@ CYCLES: Final[dict[str, list[int]]] = {
     "runtime": [2, 7],
     "sdk-core": [2],
     "shard": [2, 2, 2, 3],
-    "sim": [2, 10, 18],
+    "sim": [2, 4, 6, 7, 10],
     "vsr": [5, 15, 16],
     "wire": [2, 10, 21],
 }

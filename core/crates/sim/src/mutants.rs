@@ -213,8 +213,8 @@ impl HostFault {
     }
 
     /// Remove the steps from a disk request that the fault omits. `kind` is the part of the storage.
-    pub(crate) fn change(self, kind: crate::cluster::Part, steps: &mut Vec<Step>) {
-        use crate::cluster::Part;
+    pub(crate) fn change(self, kind: crate::cluster::bare::Part, steps: &mut Vec<Step>) {
+        use crate::cluster::bare::Part;
         match (self, kind) {
             (Self::JournalNotSynced, Part::Journal)
             | (Self::SuperblockNotSynced, Part::Superblock) => {

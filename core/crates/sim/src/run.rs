@@ -3,7 +3,9 @@
 use headrace_vsr::rules::{Rules, Standard};
 
 use crate::checker::Violation;
-use crate::cluster::{Bare, Cluster, Host, Kind};
+use crate::cluster::bare::Bare;
+use crate::cluster::host::Host;
+use crate::cluster::{Cluster, Kind};
 use crate::machine::Machines;
 use crate::mutants::HostFault;
 use crate::scenario::Scenario;

@@ -1,9 +1,9 @@
 //! Simulated group of nodes with its network, clients and faults, run in virtual time: what all kinds of nodes have in
 //! common. A [`Kind`] is the rest: what a node has beside its clock, what happens to it, and how faults are injected.
 
-mod bare;
+pub(crate) mod bare;
 mod faults;
-mod host;
+pub(crate) mod host;
 mod kind;
 mod node;
 mod phases;
@@ -25,9 +25,7 @@ use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::trace::Trace;
 
-pub(crate) use bare::{Bare, Part};
 pub(crate) use faults::empty;
-pub(crate) use host::Host;
 pub(crate) use kind::{Kind, Process, Storage};
 pub(crate) use node::{DirectoryCopy, MARKER, Node, SUPERBLOCK};
 
