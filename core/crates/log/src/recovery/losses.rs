@@ -105,8 +105,9 @@ pub(crate) fn floor_of(base: Offset, record: &Record) -> Option<SyncedEnd> {
     })
 }
 
-/// Continue behind the messages that were on the device, if the last of them are gone.
-pub(crate) fn skip_lost_end(state: &mut LogState) {
+/// Continue behind the messages that were on the device, if the last of them are gone. `logs` are all log files: one that
+/// begins there is the open segment.
+pub(crate) fn skip_lost_end(logs: &[(Offset, u64)], state: &mut LogState) {
     let end = synced_before(&state.record);
     if end <= state.ends.next {
         return;
@@ -122,9 +123,11 @@ pub(crate) fn skip_lost_end(state: &mut LogState) {
             last_message: last.last_message,
             ..Segment::sealed(last.base, end, last.size)
         });
-        state
-            .segments
-            .push_back(Segment::new(end, state.ends.last_timestamp));
+        if logs.iter().all(|(base, _)| *base != end) {
+            state
+                .segments
+                .push_back(Segment::new(end, state.ends.last_timestamp));
+        }
     }
     state.ends.next = end;
     state.ends.synced = end;

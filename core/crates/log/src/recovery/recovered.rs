@@ -99,7 +99,7 @@ impl Recovery {
             state.ends.synced = if is_synced { active.end } else { active.base };
             state.segments.push_back(active);
         }
-        skip_lost_end(state);
+        skip_lost_end(&logs, state);
         state.record.note_opening(state.ends.next);
         let end = state.ends.next;
         state.ends.written = end;

@@ -51,6 +51,10 @@ impl Segments {
     }
 
     pub(crate) fn push_back(&mut self, segment: Segment) {
+        debug_assert!(
+            self.list.back().is_none_or(|open| open.base < segment.base),
+            "base offsets ascend"
+        );
         self.list.push_back(segment);
     }
 

@@ -22,6 +22,9 @@ enum Harm {
         file: Index,
         length: Index,
     },
+    LoseLog {
+        file: Index,
+    },
     FlipIndex {
         file: Index,
         byte: Index,
@@ -45,6 +48,7 @@ fn harms() -> impl Strategy<Value = Harm> {
     prop_oneof![
         (index(), index()).prop_map(|(file, byte)| Harm::FlipLog { file, byte }),
         (index(), index()).prop_map(|(file, length)| Harm::CutLog { file, length }),
+        index().prop_map(|file| Harm::LoseLog { file }),
         (index(), index()).prop_map(|(file, byte)| Harm::FlipIndex { file, byte }),
         (index(), index()).prop_map(|(file, length)| Harm::CutIndex { file, length }),
         index().prop_map(|file| Harm::LoseIndex { file }),
@@ -77,7 +81,8 @@ fn apply(
     };
     match harm {
         Harm::FlipLog { file, byte } => {
-            let file = *file.get(&logs(world));
+            let logs = logs(world);
+            let file = *logs.get(file.index(logs.len().max(1)))?;
             let length = world.disk.content(file).len();
             if length == 0 {
                 return None;
@@ -87,7 +92,8 @@ fn apply(
             Some((file, hit(file, byte)?, false))
         }
         Harm::CutLog { file, length } => {
-            let file = *file.get(&logs(world));
+            let logs = logs(world);
+            let file = *logs.get(file.index(logs.len().max(1)))?;
             let size = world.disk.content(file).len();
             if size == 0 {
                 return None;
@@ -95,6 +101,13 @@ fn apply(
             let length = length.index(size);
             world.disk.truncate(file, length);
             Some((file, hit(file, length)?, true))
+        }
+        Harm::LoseLog { file } => {
+            let logs = logs(world);
+            let file = *logs.get(file.index(logs.len().max(1)))?;
+            let length = world.disk.content(file).len();
+            world.disk.lose(file);
+            (length > 0).then_some((file, 0, true))
         }
         Harm::FlipIndex { file, byte } => {
             let indexes = indexes(world);
@@ -207,10 +220,14 @@ proptest! {
             match world.try_poll(PollingStrategy::Offset(offset), 1) {
                 Ok(polled) => {
                     let messages = got(&polled);
-                    prop_assert_eq!(messages.len(), 1);
-                    prop_assert_eq!(messages[0].offset, offset);
-                    let length = lengths[usize::try_from(offset).expect("small")];
-                    prop_assert_eq!(&messages[0].payload, &sent(offset + 1, length).payload);
+                    // Lost messages are passed over.
+                    let found = messages.first().map_or(end, |message| message.offset);
+                    prop_assert!(found >= offset);
+                    prop_assert!((offset..found).all(|lost| gone[usize::try_from(lost).expect("small")]));
+                    if let Some(message) = messages.first() {
+                        let length = lengths[usize::try_from(found).expect("small")];
+                        prop_assert_eq!(&message.payload, &sent(found + 1, length).payload);
+                    }
                 }
                 Err(PartitionError::Read(ReadError::Damaged { .. })) => {
                     prop_assert!(gone[usize::try_from(offset).expect("small")], "message {} was not harmed", offset);
@@ -220,9 +237,11 @@ proptest! {
         }
         let polled = world.try_poll(PollingStrategy::Timestamp(0), 1000);
         prop_assert!(polled.is_ok() || gone.contains(&true));
-        world.append(&[sent(0, 10)]).expect("appended");
-        prop_assert_eq!(world.poll(PollingStrategy::Last, 1).messages_count, 1);
+        for number in 0..3 {
+            world.append(&[sent(number, 6_000)]).expect("appended");
+            prop_assert_eq!(world.poll(PollingStrategy::Last, 1).messages_count, 1);
+        }
         world.restart();
-        prop_assert_eq!(world.partition.visible_end().0, end + 1);
+        prop_assert_eq!(world.partition.visible_end().0, end + 3);
     }
 }

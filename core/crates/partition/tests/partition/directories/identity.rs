@@ -382,6 +382,37 @@ fn offsets_of_lost_messages_are_not_used_again() {
     }
 }
 
+/// LOG-12, LOG-14: the file of the next segment, which is empty, is not begun twice when what came before it is gone.
+///
+/// Regression: the second write after such a loss ended the process.
+#[test]
+fn an_empty_segment_behind_a_lost_one_is_written_to() {
+    for lost in [&[30][..], &[20, 30], &[0, 10, 20, 30]] {
+        let mut world = closed(&config(Durability::Fsync));
+        world.restart();
+        let batch: Vec<_> = (35..40).map(|number| sent(number, 1000)).collect();
+        world.append(&batch).expect("appended");
+        world.close();
+        assert_eq!(world.disk.content(FileName::Log(Offset(40))), []);
+        for base in lost {
+            world.disk.lose(FileName::Log(Offset(*base)));
+        }
+        world.crash(Crash::Kill);
+        assert_eq!(next_offset(&mut world), 40);
+        for number in 41..65 {
+            world.append(&[sent(number, 1000)]).expect("appended");
+        }
+        for _ in 0..2 {
+            assert_eq!(
+                offsets(&world.poll(PollingStrategy::Offset(40), 100)),
+                (40..65).collect::<Vec<_>>(),
+                "{lost:?}"
+            );
+            world.crash(Crash::Kill);
+        }
+    }
+}
+
 /// LOG-11: below the recorded end nothing is a torn tail, although the payload has zeros like a hole that a loss of power
 /// leaves, and the index is gone.
 #[test]
