@@ -1,10 +1,12 @@
 //! Unmodified replicas under faults (CTL-1, CTL-4, CTL-5, CTL-6, CTL-7).
 #![allow(clippy::unwrap_used)]
 
+use std::path::{Path, PathBuf};
+
 use headrace_sim::checker::Check;
 use headrace_sim::machine::Machines;
 use headrace_sim::mutants::{Mutant, Planted};
-use headrace_sim::run::{Outcome, run, run_with};
+use headrace_sim::run::{Outcome, run, run_host, run_with};
 use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::trace::Trace;
 
@@ -153,23 +155,35 @@ fn ctl_1_a_cut_is_sealed_in_the_place_of_what_is_cut() {
     assert_eq!(found.map(|violation| violation.check), Some(Check::Alarm));
 }
 
-/// Minimized runs that have failed once. The name of each file describes the failure.
+/// Minimized runs that have failed once, of the core and of the production host. The name of each file describes the
+/// failure.
 #[test]
 fn ctl_7_runs_that_failed_once_pass() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
-    let mut files: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
-    assert!(!files.is_empty());
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let scenario: Scenario = serde_json::from_str(&text).unwrap();
-        let outcome = run(&scenario);
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+    for file in files(corpus) {
+        let outcome = run(&scenario(&file));
         let violation = outcome.violation;
         assert!(violation.is_none(), "{}: {violation:?}", file.display());
     }
+    for file in files(&format!("{corpus}/host")) {
+        let outcome = run_host(&scenario(&file), None, Trace::silent());
+        let violation = outcome.violation;
+        assert!(violation.is_none(), "{}: {violation:?}", file.display());
+    }
+}
+
+/// Files of a directory, in order.
+fn files(directory: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn scenario(file: &Path) -> Scenario {
+    serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
 /// Peers that remember the newer state detect a data directory that was restored from a backup, and no data is lost.

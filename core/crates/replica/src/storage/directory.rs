@@ -97,6 +97,16 @@ impl DataDirectory {
         }
     }
 
+    /// Read an entire file from the device, bypassing the page cache: the previous process may have been killed between a
+    /// write and its sync, or a sync may have failed, after which the kernel marks the lost pages clean. What is read here
+    /// is acted upon without another sync.
+    pub(crate) fn read_from_device(&self, name: &str) -> io::Result<Vec<u8>> {
+        let file = self.open(name, OpenMode::Read)?;
+        file.sync_data()?;
+        file.drop_cached_pages()?;
+        file.read_all()
+    }
+
     /// Length of a file in bytes; `None` if it does not exist.
     pub(crate) fn length(&self, name: &str) -> io::Result<Option<u64>> {
         match self.files.length(&self.join(name)) {

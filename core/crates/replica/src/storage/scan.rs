@@ -44,9 +44,11 @@ pub(crate) fn scan(
     let mut scanner = Scanner::new(superblock, intake);
     for &(number, _) in &files {
         // One file at a time: the bytes are only scanned here, and not kept.
-        let bytes = read_from_device(directory, number).map_err(|source| {
-            StartError::storage("read", &directory.join(&name_of(number)), source)
-        })?;
+        let bytes = directory
+            .read_from_device(&name_of(number))
+            .map_err(|source| {
+                StartError::storage("read", &directory.join(&name_of(number)), source)
+            })?;
         scanner.file(number, &bytes);
     }
     let scan = scanner.finish();
@@ -64,16 +66,6 @@ pub(crate) fn scan(
         })
         .collect::<Result<_, _>>()?;
     Ok(Scanned { scan, files })
-}
-
-/// Read from the device, bypassing the page cache: the previous process may have been killed between a write and its
-/// sync, or a sync may have failed, after which the kernel marks the lost pages clean. Records recovered here are
-/// executed and acknowledged without another sync.
-fn read_from_device(directory: &DataDirectory, number: u64) -> io::Result<Vec<u8>> {
-    let file = directory.open(&name_of(number), OpenMode::Read)?;
-    file.sync_data()?;
-    file.drop_cached_pages()?;
-    file.read_all()
 }
 
 impl Scanned {

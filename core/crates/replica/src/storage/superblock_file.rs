@@ -19,13 +19,16 @@ pub(crate) struct SuperblockFile {
 
 impl SuperblockFile {
     /// Read the superblock in force; `None` if the data directory never had one. Changes nothing.
+    ///
+    /// The copies are read from the device. A pair that a killed process has not synced would be in force, and the power
+    /// could fail while the other pair is made equal to it: no copy would be left.
     pub(crate) fn read(
         directory: &DataDirectory,
     ) -> Result<Option<superblock::Opened>, StartError> {
         let path = directory.join(NAME);
-        let bytes = match directory.read(NAME) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(None),
+        let bytes = match directory.read_from_device(NAME) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(StartError::storage("read", &path, source)),
         };
         match superblock::open(&bytes) {
