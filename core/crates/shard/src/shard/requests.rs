@@ -113,11 +113,7 @@ impl Shard {
                     namespace,
                     request,
                 };
-                let owner = self
-                    .partitions
-                    .owner(self.present.catalog.load(), namespace);
-                self.sessions
-                    .count_affinity(self.present.moment(), requester.session, owner);
+                let owner = self.owner_for(requester.session, namespace);
                 self.route(requester.pipeline, owner, call, effects);
             }
             Ok(Outcome::Trace(context)) => {
@@ -234,11 +230,7 @@ impl Shard {
             return false;
         };
         let namespace = prepared.namespace;
-        let owner = self
-            .partitions
-            .owner(self.present.catalog.load(), namespace);
-        self.sessions
-            .count_affinity(self.present.moment(), requester.session, owner);
+        let owner = self.owner_for(requester.session, namespace);
         let batch = BorrowedBatch {
             messages: &mut payload[prepared.messages],
             messages_count: prepared.messages_count,
@@ -264,6 +256,16 @@ impl Shard {
         true
     }
 
+    /// Return the owner of a partition, and count the request for the choice of the session's shard.
+    fn owner_for(&mut self, session: &mut Session, namespace: Namespace) -> Owner {
+        let owner = self
+            .partitions
+            .owner(self.present.catalog.load(), namespace);
+        self.sessions
+            .count_affinity(self.present.moment(), session, owner);
+        owner
+    }
+
     /// Send a batch with a buffer of its own, without copying it. Returns the buffer if the batch is to be tried again.
     pub(crate) fn send_owned(
         &mut self,
@@ -287,11 +289,7 @@ impl Shard {
             messages_count,
             ..
         } = prepared;
-        let owner = self
-            .partitions
-            .owner(self.present.catalog.load(), namespace);
-        self.sessions
-            .count_affinity(self.present.moment(), requester.session, owner);
+        let owner = self.owner_for(requester.session, namespace);
         let batch = Batch::new(payload, messages, messages_count);
         let call = PartitionCall {
             origin,
@@ -439,11 +437,7 @@ impl Shard {
             return Some(payload);
         }
         let origin = requester.begin_alone();
-        let owner = self
-            .partitions
-            .owner(self.present.catalog.load(), namespace);
-        self.sessions
-            .count_affinity(self.present.moment(), requester.session, owner);
+        let owner = self.owner_for(requester.session, namespace);
         let messages = payload.len() - prepared.messages_bytes..payload.len();
         let batch = Batch::new(payload, messages, prepared.messages_count);
         let call = PartitionCall {
