@@ -2,6 +2,7 @@
 //! common. A [`Kind`] is the rest: what a node has beside its clock, what happens to it, and how faults are injected.
 
 pub(crate) mod bare;
+mod checks;
 mod faults;
 pub(crate) mod host;
 mod kind;

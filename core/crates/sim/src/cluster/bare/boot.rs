@@ -12,13 +12,13 @@ use headrace_vsr::superblock::{self, Checkpoint, Superblock};
 use headrace_vsr::timeouts::Profile;
 use headrace_vsr::trust::Trust;
 
-use super::execution::SEAL_AFTER_NS;
 use super::files;
 use super::node::Process;
 use super::store::Store;
 use super::{Bare, BareEvent, CLUSTER, Cluster, GROUP, alarms, meeting};
 use crate::checker::{Alarm, Check, Violation};
 use crate::cluster::SUPERBLOCK;
+use crate::cluster::checks::SEAL_AFTER_NS;
 use crate::jobs::Step;
 use crate::machine::{Machine, NEWER};
 use crate::mutants::HostFault;

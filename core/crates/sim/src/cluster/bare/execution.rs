@@ -11,19 +11,11 @@ use super::node::Done;
 use super::{Bare, BareEvent, Cluster, Part};
 use crate::checker::{Check, Executed, Violation};
 use crate::client::ClientResponse;
-use crate::clock::Clock;
+use crate::cluster::checks::SEAL_AFTER_NS;
 use crate::machine::{Command, Execution};
 use crate::mutants::HostFault;
-use crate::options::{MICROSECOND, MILLISECOND, SECOND};
+use crate::options::MILLISECOND;
 use crate::random::Domain;
-
-/// Idle time after an append before the journal is sealed.
-pub(super) const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
-
-/// Maximum difference between clocks that do not jump: their rate errors over the time of a run, plus frame delays.
-pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
-    SECOND + now_ns / 32
-}
 
 impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Execute an operation; the response is scheduled.
@@ -97,15 +89,10 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         let result = self.canon.executed(previous, operation.op, &executed);
         self.check(node, result.and(followed));
         if first {
-            let result = self.check_time(operation);
+            let result = self.check_time(operation.op, operation.timestamp_ns);
             self.check(node, result);
         }
-        let mut draw = self.draw(Domain::Process, node);
-        let late_ns = if draw.chance(20_000) && !self.healed {
-            draw.below(300 * MILLISECOND)
-        } else {
-            draw.below(200 * MICROSECOND)
-        };
+        let late_ns = self.machine_delay_ns(node);
         self.schedule.plan_own(
             self.now_ns() + late_ns,
             1,
@@ -116,34 +103,6 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
                 replies,
             },
         );
-    }
-
-    /// Check that the first execution of an operation has a timestamp that some clock without jumps has reached.
-    fn check_time(&self, operation: &ApplyOperation) -> Result<(), Violation> {
-        let (stamped_ns, now_ns) = (operation.timestamp_ns, self.now_ns());
-        let right = self.right_clocks().map(|clock| clock.wall_ns(now_ns));
-        match right.max() {
-            Some(latest_ns) if stamped_ns > latest_ns + clock_slack_ns(now_ns) => {
-                let ahead_ms = (stamped_ns - latest_ns) / MILLISECOND;
-                let what = format!(
-                    "operation {} is stamped {ahead_ms} ms ahead of all clocks that are right",
-                    operation.op
-                );
-                Err(Violation::new(Check::Time, what))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Clocks that do not jump; none in a group of one.
-    pub(super) fn right_clocks(&self) -> impl Iterator<Item = &Clock> {
-        let bad = self.scenario.options.bad_clocks;
-        let right = move |replica: &usize| bad >> replica & 1 == 0;
-        self.nodes
-            .iter()
-            .enumerate()
-            .filter(move |(replica, _)| right(replica))
-            .map(|(_, node)| &node.clock)
     }
 
     /// Pass the result of an operation to the replica.

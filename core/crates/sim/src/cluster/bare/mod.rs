@@ -20,6 +20,7 @@ use headrace_vsr::rules::Rules;
 
 use crate::checker::Violation;
 use crate::client::ClientRequest;
+use crate::cluster::checks::FRAME_BYTES_MAX;
 use crate::cluster::{Cluster, Event, Kind};
 use crate::mutants::HostFault;
 use crate::options::{Options, SECOND};
@@ -32,8 +33,6 @@ use node::{DiskState, Process};
 const CLUSTER: u128 = 0x5eed_c1a5_7e20_0000_0000_0000_0000_0001;
 /// Id of the simulated group.
 const GROUP: u64 = 1;
-/// Maximum number of bytes of a frame.
-const FRAME_BYTES_MAX: u32 = 4 << 20;
 
 /// Replicas with these rules, on hosts that may have a fault.
 #[derive(Debug)]
@@ -192,7 +191,11 @@ impl<R: Rules + Clone> Kind for Bare<R> {
     }
 
     fn halt(cluster: &mut Cluster<Self>, node: u8, down_ns: u64) {
-        cluster.crash(node, None, down_ns);
+        if cluster.nodes[usize::from(node)].process.is_some() {
+            cluster.crash(node, None, down_ns);
+        } else {
+            cluster.plan_start(node, down_ns);
+        }
     }
 
     fn end(cluster: &mut Cluster<Self>, node: u8) {

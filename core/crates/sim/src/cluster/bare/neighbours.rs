@@ -6,12 +6,11 @@ use headrace_vsr::clocks::Window;
 use headrace_vsr::frame::{Frame, Release};
 use headrace_vsr::rules::Rules;
 
-use super::execution::clock_slack_ns;
 use super::{Bare, BareEvent, Cluster};
 use crate::checker::{Check, Violation};
-use crate::machine::{Command, NEWER};
+use crate::cluster::checks::clock_slack_ns;
+
 use crate::mutants::HostFault;
-use crate::options::SECOND;
 
 impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Time of a step of a node's process.
@@ -85,40 +84,6 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         if common != process.common {
             process.common = common;
             self.step(node, Some(Input::CommonRelease(common)));
-        }
-    }
-
-    /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
-    pub(super) fn upgrade_refused(&mut self, node: u8) {
-        let state = &mut self.nodes[usize::from(node)];
-        self.tally.add("older releases refused");
-        if !state.has_run_newer {
-            let what = format!(
-                "replica {node} has never run {NEWER}, and is shut out as that is in force"
-            );
-            return self.fail(node, Violation::new(Check::Release, what));
-        }
-        state.release = NEWER;
-        if state.process.is_some() {
-            self.crash(node, None, SECOND / 5);
-        } else {
-            self.plan_start(node, SECOND / 5);
-        }
-    }
-
-    /// Check that a replica executes only commands that its release supports.
-    pub(super) fn check_known(&self, node: u8, commands: &[Command]) -> Result<(), Violation> {
-        let release = self.nodes[usize::from(node)].release;
-        match commands.iter().find(|command| command.since() > release) {
-            Some(command) => {
-                let what = format!(
-                    "replica {node} of release {release} is to execute command {} of {}",
-                    command.id,
-                    command.since()
-                );
-                Err(Violation::new(Check::Release, what))
-            }
-            None => Ok(()),
         }
     }
 

@@ -1,8 +1,7 @@
 //! Steps of a replica and execution of their outputs.
 
 use headrace_buffer::Slice;
-use headrace_vsr::api::{Event as Input, Output, Status, StorageError, StoragePart};
-use headrace_vsr::frame::PIPELINE_MAX;
+use headrace_vsr::api::{Event as Input, Output, StorageError, StoragePart};
 use headrace_vsr::journal::RecordedLog;
 use headrace_vsr::rules::Rules;
 
@@ -10,7 +9,7 @@ use super::describe::{describe, detail, name};
 use super::files;
 use super::node::{Done, JournalWork, Process};
 use super::{Bare, BareEvent, Cluster, Part};
-use crate::checker::{Check, ReplicaState, Violation};
+use crate::checker::{Check, Violation};
 use crate::client::ClientResponse;
 use crate::jobs::Step;
 use crate::mutants::{HostFault, remove_seals};
@@ -106,28 +105,6 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         self.check_state(node);
         self.observe(node);
         self.plan_tick(node);
-    }
-
-    /// Check the externally visible state of the replica.
-    fn check_state(&mut self, node: u8) {
-        let state = &mut self.nodes[usize::from(node)];
-        let Some(process) = &state.process else {
-            return;
-        };
-        let report = process.replica.report();
-        let sighting = ReplicaState {
-            incarnation: process.incarnation,
-            view: report.view,
-            log_view: report.log_view,
-            op: report.op,
-            commit_min: report.commit_min,
-            commit_max: report.commit_max,
-            checkpoint_op: report.checkpoint_op,
-            is_primary: report.status == Status::Normal && report.primary == node,
-            pipeline_max: PIPELINE_MAX,
-        };
-        let result = state.progress.check(sighting);
-        self.check(node, result);
     }
 
     fn plan_tick(&mut self, node: u8) {

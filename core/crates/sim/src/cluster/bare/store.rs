@@ -13,7 +13,8 @@ use headrace_vsr::journal::{
 };
 use headrace_vsr::superblock::Superblock;
 
-use super::{CLUSTER, FRAME_BYTES_MAX};
+use super::CLUSTER;
+use crate::cluster::checks::FRAME_BYTES_MAX;
 use crate::disk::Disk;
 use crate::jobs::Step;
 

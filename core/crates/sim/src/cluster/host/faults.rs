@@ -6,8 +6,9 @@ use headrace_vsr::journal::{HEAD_BYTES, Place, RecordHeader, Scanner};
 use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
 use super::node::{PlannedCrash, RecordDamage, config_of};
-use super::{Cluster, Event, FRAME_BYTES_MAX, Host, given_up};
+use super::{Cluster, Event, Host, given_up};
 use crate::checker::Cause;
+use crate::cluster::checks::FRAME_BYTES_MAX;
 use crate::cluster::{MARKER, Node, SUPERBLOCK};
 use crate::disk::Disk;
 use crate::options::SECOND;

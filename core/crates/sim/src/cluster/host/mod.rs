@@ -33,9 +33,6 @@ use crate::scenario::Scenario;
 use node::{HostDirectory, Process};
 use wire::{EndId, Shared};
 
-/// Maximum number of bytes of a client's frame.
-const FRAME_BYTES_MAX: u32 = 4 << 20;
-
 /// Event of such nodes only.
 #[derive(Debug)]
 pub(crate) enum HostEvent {

@@ -18,7 +18,7 @@ impl Cluster<Host> {
             let state = &self.nodes[usize::from(*node)];
             if state.release != NEWER && state.process.is_some() {
                 self.tally.add("replicas shut out by their peers");
-                self.too_old(*node);
+                self.upgrade_refused(*node);
             }
         }
     }

@@ -2,26 +2,19 @@
 
 use headrace_buffer::Slice;
 use headrace_replica::{ReplicaEvent, StartError};
-use headrace_vsr::api::{CommandReply, Status};
+use headrace_vsr::api::CommandReply;
 use headrace_vsr::frame::digest;
 
 use super::node::Process;
 use super::{Cluster, Host, HostEvent, alarms, talk};
-use crate::checker::{Check, Executed, ReplicaState, Violation};
+use crate::checker::{Check, Executed, Violation};
+use crate::cluster::checks::SEAL_AFTER_NS;
 use crate::machine::{Command, Execution, NEWER};
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
-/// Idle time after a write before the journal is sealed.
-const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
 /// Interval between retries of writes that wait for space.
 const FULL_RETRY_NS: u64 = 50 * MILLISECOND;
-/// Maximum number of uncommitted operations of a primary.
-const PIPELINE_MAX: u64 = 32;
-/// Maximum difference between clocks that do not jump: their rate errors over the time of a run, plus frame delays.
-pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
-    SECOND + now_ns / 32
-}
 
 /// Response of a state machine.
 #[derive(Debug)]
@@ -100,7 +93,7 @@ impl Cluster<Host> {
         self.end_process(node);
         let state = &mut self.nodes[usize::from(node)];
         match error {
-            StartError::NewerRelease { .. } => return self.too_old(node),
+            StartError::NewerRelease { .. } => return self.upgrade_refused(node),
             StartError::Storage { .. } => {
                 // After a failed sync or with a full disk the operator tries again.
                 self.tally.add("starts that could not write");
@@ -117,21 +110,6 @@ impl Cluster<Host> {
             let what = format!("replica {node} does not start: {error}");
             self.fail(node, Violation::new(Check::Recovery, what));
         }
-    }
-
-    /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
-    pub(super) fn too_old(&mut self, node: u8) {
-        self.tally.add("older releases refused");
-        let state = &mut self.nodes[usize::from(node)];
-        if !state.has_run_newer {
-            let what = format!(
-                "replica {node} has never run {NEWER}, and is shut out as that is in force"
-            );
-            return self.fail(node, Violation::new(Check::Release, what));
-        }
-        state.release = NEWER;
-        self.end_process(node);
-        self.plan_start(node, SECOND / 5);
     }
 
     pub(super) fn wake(&mut self, node: u8, incarnation: u64) {
@@ -400,14 +378,8 @@ impl Cluster<Host> {
             let what = format!("operation {op} has a command that no client sent");
             return self.fail(node, Violation::new(Check::Agreement, what));
         };
-        let release = self.nodes[usize::from(node)].release;
-        if let Some(command) = commands.iter().find(|command| command.since() > release) {
-            let what = format!(
-                "replica {node} of release {release} is to execute command {} of {}",
-                command.id,
-                command.since()
-            );
-            return self.fail(node, Violation::new(Check::Release, what));
+        if let Err(violation) = self.check_known(node, &commands) {
+            return self.fail(node, violation);
         }
         let passed = self.pass(node, op - 1);
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
@@ -463,12 +435,7 @@ impl Cluster<Host> {
 
     /// Schedule the response of the state machine after a delay.
     fn machine_works(&mut self, node: u8, answer: MachineAnswer) {
-        let mut draw = self.draw(Domain::Process, node);
-        let late_ns = if draw.chance(20_000) && !self.healed {
-            draw.below(300 * MILLISECOND)
-        } else {
-            draw.below(200 * MICROSECOND)
-        };
+        let late_ns = self.machine_delay_ns(node);
         let incarnation = self.nodes[usize::from(node)].starts;
         let answers = HostEvent::Machine {
             node,
@@ -493,43 +460,12 @@ impl Cluster<Host> {
         self.run_turn(node);
     }
 
-    /// Check that the first execution of an operation has a timestamp that some clock without jumps has reached.
-    fn check_time(&self, op: u64, stamped_ns: u64) -> Result<(), Violation> {
-        let now_ns = self.now_ns();
-        let bad = self.scenario.options.bad_clocks;
-        let right = self.nodes.iter().enumerate();
-        let right = right.filter(|(replica, _)| bad >> replica & 1 == 0);
-        match right.map(|(_, node)| node.clock.wall_ns(now_ns)).max() {
-            Some(latest_ns) if stamped_ns > latest_ns + clock_slack_ns(now_ns) => {
-                let ahead_ms = (stamped_ns - latest_ns) / MILLISECOND;
-                let what = format!(
-                    "operation {op} is stamped {ahead_ms} ms ahead of all clocks that are right"
-                );
-                Err(Violation::new(Check::Time, what))
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn see(&mut self, node: u8) {
-        let state = &mut self.nodes[usize::from(node)];
-        let Some(process) = &state.process else {
+        let Some(process) = &self.nodes[usize::from(node)].process else {
             return;
         };
-        let report = process.stepped.report();
-        self.kind.views = self.kind.views.max(report.view);
-        let result = state.progress.check(ReplicaState {
-            incarnation: process.incarnation,
-            view: report.view,
-            log_view: report.log_view,
-            op: report.op,
-            commit_min: report.commit_min,
-            commit_max: report.commit_max,
-            checkpoint_op: report.checkpoint_op,
-            is_primary: report.status == Status::Normal && report.primary == node,
-            pipeline_max: PIPELINE_MAX,
-        });
-        self.check(node, result);
+        self.kind.views = self.kind.views.max(process.stepped.report().view);
+        self.check_state(node);
     }
 
     /// Handle a replica that has stopped on its own.
@@ -539,7 +475,7 @@ impl Cluster<Host> {
             return self.detect_rollback(node, false);
         }
         if reason.contains("is in force in this group") {
-            return self.too_old(node);
+            return self.upgrade_refused(node);
         }
         let state = &mut self.nodes[usize::from(node)];
         if reason.contains("could not be written")

@@ -9,9 +9,10 @@ use headrace_vsr::frame::area::{
 use headrace_vsr::frame::{Frame, Intake, NO_REPLICA, Operation, Origin};
 
 use super::node::Waiting;
-use super::{Cluster, FRAME_BYTES_MAX, Host};
+use super::{Cluster, Host};
 use crate::checker::{Check, Violation};
 use crate::client::{ClientRequest, ClientResponse, since};
+use crate::cluster::checks::FRAME_BYTES_MAX;
 use crate::machine::Answer;
 
 /// Bytes of a state machine's reply before the answer: the operation and its status.
