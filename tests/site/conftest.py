@@ -22,7 +22,6 @@ def build(configuration: Path, site: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
 
 
