@@ -14,8 +14,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = {".rs", ".py", ".ts", ".tsx"}
 FILES_MAX: Final = 20
 """Maximum number of source files in a directory; a larger one has more than one purpose."""
-PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PACKAGES: Final = PROJECT["tool"]["importlinter"]["root_packages"]
+CONTRACTS: Final = tomllib.loads(Path(__file__).with_name("imports.toml").read_text(encoding="utf-8"))
+PACKAGES: Final = CONTRACTS["tool"]["importlinter"]["root_packages"]
 
 
 def test_directories_have_few_files() -> None:
