@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-import command_line
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import command_line
 
 from headrace.cli.messages.sending import Outgoing, batches
 from headrace.cli.output import size

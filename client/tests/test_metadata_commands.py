@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import command_line
 import grpc
 import pytest
-from schema_check import validate
+from tests import command_line
+from tests.command_line.schemas import validate
 from tests.ports import free_port
 
 from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE

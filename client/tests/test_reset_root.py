@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import command_line
 import pytest
 from argon2 import PasswordHasher
 from test_metadata_commands import Replica
+from tests import command_line
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status
 from tests.compatibility.protocol.raw import RawConnection

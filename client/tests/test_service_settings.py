@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from command_line import run
+from tests.command_line import run
 
 from headrace.service_settings import SERVICES, Service
 

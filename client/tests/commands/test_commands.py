@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import command_line
 import pytest
-from command_shell import Shell
-from schema_check import validate
+from tests import command_line
+from tests.command_line.schemas import validate
+from tests.command_line.shell import Shell
 
 from headrace.embedded import Server
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import command_line
 import pytest
 import yaml
-from command_shell import Shell
-from schema_check import validate
+from tests import command_line
+from tests.command_line.schemas import validate
+from tests.command_line.shell import Shell
 from tests.connectors.process import until
 from tests.ports import free_port
 

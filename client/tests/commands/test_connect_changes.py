@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_shell import Shell
-from schema_check import validate
+from tests.command_line.schemas import validate
+from tests.command_line.shell import Shell
 from tests.connectors.process import until
 from tests.ports import free_port
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import command_line
 import pytest
-from command_shell import Shell
+from tests import command_line
+from tests.command_line.shell import Shell
 
 
 class User:

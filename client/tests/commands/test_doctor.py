@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from subprocess import PIPE
 
-import command_line
 import jsonschema_rs
 import pytest
-from command_shell import Shell
+from tests import command_line
+from tests.command_line.shell import Shell
 
 from headrace.cli import schemas
 from headrace.cli.diagnosis import machine, ports

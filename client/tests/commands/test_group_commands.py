@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from command_shell import Shell
+from tests.command_line.shell import Shell
 
 from headrace.connection import Credentials, connected
 from headrace.embedded import Server

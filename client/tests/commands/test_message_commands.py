@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import command_line
 import pytest
-from command_shell import Shell
+from tests import command_line
+from tests.command_line.shell import Shell
 
 from headrace.cli.errors import CommandError
 from headrace.cli.messages.sending import Outgoing, send_all

@@ -6,9 +6,9 @@ import socket
 import threading
 from pathlib import Path
 
-import command_line
 import pytest
-from command_shell import Shell
+from tests import command_line
+from tests.command_line.shell import Shell
 
 from headrace.embedded import Server
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from command_shell import Shell
-from schema_check import DIRECTORY, validate
+from tests.command_line.schemas import DIRECTORY, validate
+from tests.command_line.shell import Shell
 
 from headrace.cli import schemas
 from headrace.embedded import Server

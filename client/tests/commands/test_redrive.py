@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from command_shell import Shell
-from schema_check import validate
+from tests.command_line.schemas import validate
+from tests.command_line.shell import Shell
 
 import headrace as sdk
 from headrace.cli.errors import CommandError

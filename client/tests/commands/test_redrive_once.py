@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from command_shell import Shell
+from tests.command_line.shell import Shell
 
 import headrace as sdk
 from headrace.cli.errors import CommandError

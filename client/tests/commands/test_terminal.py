@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pyte
 import pytest
-from command_shell import PROGRAM, Shell
 from pexpect import TIMEOUT, fdpexpect
+from tests.command_line.shell import PROGRAM, Shell
 
 from headrace.embedded import Server
 

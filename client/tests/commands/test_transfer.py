@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pyarrow
 import pyarrow.parquet
 import pytest
-from command_shell import Shell
+from tests.command_line.shell import Shell
 
 from headrace.cli.errors import CommandError
 from headrace.cli.transfer import exporting, sinks

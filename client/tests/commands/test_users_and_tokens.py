@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import command_line
-from command_shell import Shell
+from tests import command_line
+from tests.command_line.shell import Shell
 
 import headrace as sdk
 

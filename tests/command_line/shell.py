@@ -5,9 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import command_line
-
 from headrace.embedded import Server
+from tests import command_line
 
 PROGRAM = Path(sys.executable).parent / "headrace"
 
