@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from unittest import mock
 
 import click
 import pytest
@@ -182,8 +183,36 @@ from headrace.cli.app import main
 sys.argv = ["headrace", "poll", "--help"]
 with suppress(SystemExit):
     main()
-servers = ("headrace_gateway", "headrace_node", "headrace.embedded", "grpc", "pydantic", "rich")
+servers = ("headrace_gateway", "headrace_node", "headrace_embedded", "grpc", "pydantic", "rich")
 print(*(name for name in sys.modules if name.startswith(servers)))
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    "words", ["connect", "connect --help", "connect run pipeline.toml", "up --connectors pipeline.toml"]
+)
+def test_a_command_of_a_package_that_is_missing_says_what_to_install(words: str) -> None:
+    with mock.patch("importlib.metadata.entry_points", return_value=()):
+        refused = headrace(*words.split())
+        assert "\n  connect " in headrace("--help").stdout
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: headrace ")
+    assert "headrace_connectors, which is not installed here: install the distribution headrace" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_list_of_commands_reads_nothing_of_what_is_installed() -> None:
+    """Reading it would take as long as the list itself."""
+    program = """
+import sys
+from contextlib import suppress
+from headrace.cli.app import main
+sys.argv = ["headrace", "--help"]
+with suppress(SystemExit):
+    main()
+print(*(name for name in sys.modules if name.startswith(("headrace_connectors", "importlib.metadata"))))
 """
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines()[-1] == ""

@@ -53,6 +53,8 @@ def test_headrace_up_serves_from_the_wheels(installed: Path, tmp_path: Path) -> 
         polled = headrace("poll", "shop", "orders")
         assert "first" in polled
         assert "second" in polled
+        # A family of commands that is found by its entry point.
+        assert "postgres_cdc" in headrace("connect", "plugins")
         process.send_signal(signal.SIGINT)
         assert process.wait(STOP_SECONDS) == 0
 

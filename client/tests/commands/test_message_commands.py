@@ -311,7 +311,7 @@ def test_names_are_completed_from_the_server(
     stream = topic[0]
     with monkeypatch.context() as patient:
         # A server that is slow, as on a busy machine, would be given up.
-        patient.setattr(completing, "_TIMEOUT_SECONDS", 60)
+        patient.setattr(completing, "TIMEOUT_SECONDS", 60)
         assert stream in completed("headrace topic list ")
         assert completed(f"headrace poll {stream} ") == ["t"]
         assert completed(f"headrace group show {stream} t b") == ["billing"]

@@ -11,13 +11,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from headrace.cli.family import OTHER_COMMANDS, Family
+from headrace.cli.providers import provided_command
 
 
 class Entry(NamedTuple):
     """A command or a group of commands."""
 
-    module: str
-    """Module in `commands` that has it as a function of its name, `app` for a group."""
+    module: str | None
+    """Module in `commands` that has it as `app`; None: another package brings it."""
     summary: str
     """First sentence of its help, so that the list of commands imports none of them."""
 
@@ -49,9 +50,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         ),
         "doctor": Entry("operating.doctor", "Check this machine, and whether a server can be reached."),
         "context": Entry("contexts", "Manage named servers with their credentials."),
-        "connect": Entry(
-            "operating.connect", "Run and check connectors, which move records between topics and other systems."
-        ),
+        "connect": Entry(None, "Run and check connectors, which move records between topics and other systems."),
         "config": Entry("operating.config", "Check and show the settings of a service without starting it."),
         "metadata": Entry("operating.metadata", "Inspect and repair the replicas of the metadata service."),
         "completion": Entry("completion", "Print a script for shell completion of commands, options and names."),
@@ -91,6 +90,8 @@ class _Commands(Family):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
+        if entry.module is None:
+            return provided_command(cmd_name)
         command: click.Command = import_module(f"headrace.cli.commands.{entry.module}").app
         return command
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from headrace.cli import connector_documents, documents, operating_documents
+from headrace.cli import documents, operating_documents
 from headrace.cli.group_progress import Lag
 from headrace.embedded.audit_trail import Event
 
@@ -47,22 +48,14 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "metadata-nodes": list[operating_documents.MetadataNodeDocument],
         "metadata-log": list[operating_documents.LogEntryDocument],
         "metadata-log-directory": list[operating_documents.JournalRecordDocument],
-        "connect-status": list[connector_documents.ConnectorDocument],
-        "connect-destinations": list[connector_documents.DestinationDocument],
-        "connect-versions": connector_documents.VersionsDocument,
-        "connect-activate": connector_documents.VersionsDocument,
-        "connect-rollback": connector_documents.VersionsDocument,
-        "connect-apply": list[connector_documents.AppliedDocument],
-        "connect-plugins": list[connector_documents.PluginDocument],
-        "connect-redrive": list[connector_documents.RedriveDocument],
-        "connect-test": list[connector_documents.TrialDocument],
-        "connect-test-plugin": list[connector_documents.ConformanceDocument],
         "audit": Event,
         "bench": operating_documents.BenchDocument,
         "bench-baseline": operating_documents.ComparisonDocument,
         "fsck": operating_documents.FilesDocument,
         "doctor": list[documents.CheckDocument],
         "stats": documents.StatsDocument,
+        # Those of commands that other packages bring.
+        **{name: kind for point in entry_points(group="headrace.documents") for name, kind in point.load().items()},
     }
 )
 """Type of the document that each command prints."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -15,9 +14,8 @@ from headrace.cli.servers.target import target_of
 from headrace.connection import Credentials, Token
 from headrace_core import Client, decode_users, encode_get_users
 
-CONNECTORS_URL: Final = "http://127.0.0.1:8120"
-"""Usual address of the HTTP interface of connectors."""
-_TIMEOUT_SECONDS: Final = 0.5
+TIMEOUT_SECONDS: Final = 0.5
+"""Time for an answer for completion."""
 _SHOWN_MAX: Final = 200
 
 
@@ -27,12 +25,12 @@ def contexts(context: click.Context, parameter: click.Parameter, incomplete: str
     def names() -> list[tuple[str, str]]:
         return [(name, one.server) for name, one in Contexts.load().by_name.items()]
 
-    return _items(names, incomplete)
+    return items(names, incomplete)
 
 
 def streams(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     """Return the names of streams."""
-    return _items(lambda: [(stream.name, "stream") for stream in _Server(context).client.streams()], incomplete)
+    return items(lambda: [(stream.name, "stream") for stream in _Server(context).client.streams()], incomplete)
 
 
 def topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -42,7 +40,7 @@ def topics(context: click.Context, parameter: click.Parameter, incomplete: str) 
         found = _Server(context).client.topics(_argument(context, 0, "stream"))
         return [(topic.name, f"{topic.partitions_count} partitions") for topic in found]
 
-    return _items(names, incomplete)
+    return items(names, incomplete)
 
 
 def groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -52,7 +50,7 @@ def groups(context: click.Context, parameter: click.Parameter, incomplete: str) 
         found = _Server(context).client.groups(_argument(context, 0, "stream"), _argument(context, 1, "topic"))
         return [(group.name, f"{group.members_count} members") for group in found]
 
-    return _items(names, incomplete)
+    return items(names, incomplete)
 
 
 def users(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -61,52 +59,19 @@ def users(context: click.Context, parameter: click.Parameter, incomplete: str) -
     def names() -> list[tuple[str, str]]:
         return [(user.username, user.status) for user in decode_users(_Server(context).ask(*encode_get_users()))]
 
-    return _items(names, incomplete)
-
-
-def plugins(*kinds: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return a completion with the names of installed plugins.
-
-    Args:
-        kinds: Some of `sources`, `sinks`, `transforms` and `codecs`.
-    """
-
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-        def names() -> list[tuple[str, str]]:
-            from headrace_connectors.plugins.discovery import Plugins  # noqa: PLC0415 - it takes a while
-
-            found: dict[str, list[str]] = {}
-            for one in Plugins().installed():
-                if one.kind in kinds:
-                    found.setdefault(one.name, []).append(one.kind.removesuffix("s"))
-            return [(name, ", ".join(of_name)) for name, of_name in sorted(found.items())]
-
-        return _items(names, incomplete)
-
-    return complete
-
-
-def connectors(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return the names of the connectors of a process that runs."""
-
-    def names() -> list[tuple[str, str]]:
-        from headrace.cli.servers.http_target import Api  # noqa: PLC0415 - other commands do without
-
-        url, token = _given(context, "url") or CONNECTORS_URL, _given(context, "token") or ""
-        answer = json.loads(Api(url, token=token, timeout_seconds=_TIMEOUT_SECONDS).ask("GET", "/connectors"))
-        return [(one["key"], f"{one['kind']} {one['plugin']}, {one['state']}") for one in answer]
-
-    return _items(names, incomplete)
+    return items(names, incomplete)
 
 
 class _Server:
     """A connection for one completion; its process ends right after it."""
 
     def __init__(self, context: click.Context) -> None:
-        target = target_of(*(_given(context, name) for name in ("server", "context", "username", "password", "token")))
+        target = target_of(
+            *(given_option(context, name) for name in ("server", "context", "username", "password", "token"))
+        )
         if target.token is None and target.password is None:
             raise LookupError
-        self.client = Client.connect(target.address, _TIMEOUT_SECONDS)
+        self.client = Client.connect(target.address, TIMEOUT_SECONDS)
         match target.credentials():
             case Token(text=text):
                 self.client.login_with_token(text)
@@ -123,7 +88,7 @@ def _argument(context: click.Context, index: int, name: str) -> str:
     return value if isinstance(value, str) else context.args[index]
 
 
-def _given(context: click.Context, name: str) -> str | None:
+def given_option(context: click.Context, name: str) -> str | None:
     """Return an option, or its variable, which a command line that is still incomplete does not fill in."""
     value = context.params.get(name)
     if value is None:
@@ -133,7 +98,8 @@ def _given(context: click.Context, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _items(names: Callable[[], list[tuple[str, str]]], incomplete: str) -> list[CompletionItem]:
+def items(names: Callable[[], list[tuple[str, str]]], incomplete: str) -> list[CompletionItem]:
+    """Return the names that begin as what was typed; none if they cannot be had."""
     # Whatever fails here: a traceback would be printed into the line that the user types.
     with suppress(Exception):
         found = [(name, about) for name, about in names() if name.startswith(incomplete)]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, Protocol, get_args
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -18,22 +18,39 @@ from headrace.cli import output
 from headrace.cli.commands.operating.config import config_option
 from headrace.cli.errors import CommandError
 from headrace.cli.parameters import WholeNumber
+from headrace.cli.providers import provided
 from headrace.embedded import EmbeddedError, Recovery, Running, running
 from headrace.embedded.config import PREFIX, EmbeddedConfig, load_config
 from headrace.embedded.root_user import RootCredentials
 from headrace_chassis import log_output
-from headrace_chassis.process import serve
+from headrace_chassis.process import RunningService, serve
 from headrace_core import StartError
 from headrace_node.config import Durability
 from headrace_settings import Address, DefaultOrigin, Loaded, settings_of
 
-if TYPE_CHECKING:
-    from headrace_connectors.app import RunningConnectors
-    from headrace_connectors.pipeline_file.pipeline import Pipeline
-
 # Of the system, and of the gRPC library.
 _TAKEN: Final = ("Address already in use", "Failed to bind to address")
 _PORT_MAX: Final = 65535
+
+
+class Connectors(Protocol):
+    """Connectors in the process of the server, which their package brings as the entry point `up.connectors`."""
+
+    def settings_of(self, loaded: Loaded[EmbeddedConfig]) -> dict[str, str]:
+        """Return settings of the server by which it shows them, by dotted name, unless others are configured."""
+
+    def beside(
+        self, starting: AbstractAsyncContextManager[Running], on_server: Callable[[Running], object]
+    ) -> AbstractAsyncContextManager[RunningService]:
+        """Run the server with them for the duration of an ``async with`` block; they start after it and stop first.
+
+        Args:
+            starting: Starts the server.
+            on_server: Called when the server has started, before they start.
+
+        Raises:
+            CommandError: They cannot start.
+        """
 
 
 @click.command("up")
@@ -93,15 +110,15 @@ def app(
         options.update({setting: ("--port", address) for setting, address in moved(loaded, port).items()})
         loaded = load_config(file, os.environ, options)
     # Before anything starts: a mistake in the file must not leave a server behind that has to be stopped.
-    pipeline = None
+    connectors: Connectors | None = None
     if pipeline_file is not None:
-        pipeline = _pipeline(pipeline_file)
-        if shown := _shown_connectors(loaded, pipeline):
+        connectors = provided("up.connectors", "headrace up --connectors")(pipeline_file)
+        if shown := connectors.settings_of(loaded):
             options.update({setting: ("--connectors", text) for setting, text in shown.items()})
             loaded = load_config(file, os.environ, options)
     log_output.configure(loaded.config.system.logging)
     try:
-        asyncio.run(_serve(loaded, pipeline, fresh=fresh, default_root=default_root))
+        asyncio.run(_serve(loaded, connectors, fresh=fresh, default_root=default_root))
     except (EmbeddedError, StartError) as error:
         if isinstance(error.__cause__, OSError):
             path = loaded.config.system.path
@@ -163,28 +180,9 @@ def _variable(setting: str) -> str:
     return f"{PREFIX}_{setting.replace('.', '_').upper()}"
 
 
-def _pipeline(file: Path) -> Pipeline:
-    from headrace.cli.connecting import pipelines  # noqa: PLC0415 - most servers run without connectors
-
-    return pipelines.read(file)
-
-
-def _shown_connectors(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline) -> dict[str, str]:
-    """Return the settings with which the console and the HTTP API show the connectors, unless others are configured."""
-    address = pipeline.http.address
-    origins = (loaded.origin(("http", "connectors", name)) for name in ("url", "token"))
-    if address is None or address.port == 0 or not all(isinstance(origin, DefaultOrigin) for origin in origins):
-        return {}
-    host = str(address).rpartition(":")[0]
-    if address.ip.is_unspecified:
-        host = "[::1]" if address.ip.version == 6 else "127.0.0.1"
-    shown = {"http.connectors.url": f"http://{host}:{address.port}"}
-    if pipeline.http.token is not None:
-        shown["http.connectors.token"] = pipeline.http.token.reveal()
-    return shown
-
-
-async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, fresh: bool, default_root: bool) -> None:
+async def _serve(
+    loaded: Loaded[EmbeddedConfig], connectors: Connectors | None, *, fresh: bool, default_root: bool
+) -> None:
     began = time.perf_counter()
     with _shown_in_any_case() as unseen, ExitStack() as stack:
         progress = stack.enter_context(_recovery_progress())
@@ -207,10 +205,12 @@ async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, f
             on_recovery=on_recovery,
             on_root=unseen.append,
         )
-        if pipeline is None:
+        if connectors is None:
             await serve(starting, on_started=on_started, on_stopping=_print_stopping)
         else:
-            await _serve_with_connectors(starting, pipeline, on_started)
+            # Before they start: the banner may show a password once, whatever becomes of the connectors.
+            both = connectors.beside(starting, on_started)
+            await serve(both, on_started=lambda _: None, on_stopping=_print_stopping)
     output.stdout().print("stopped")
 
 
@@ -227,22 +227,6 @@ def _shown_in_any_case() -> Iterator[list[RootCredentials]]:
     finally:
         for root in unseen:
             _print_root(root)
-
-
-async def _serve_with_connectors(
-    starting: AbstractAsyncContextManager[Running], pipeline: Pipeline, on_started: Callable[[Running], None]
-) -> None:
-    from headrace.cli.connecting.beside_server import beside  # noqa: PLC0415 - as above
-
-    # Before they start: the banner may show a password once, whatever becomes of the connectors.
-    both = beside(starting, pipeline, on_started)
-    await serve(both, on_started=lambda one: _print_connectors(one.connectors), on_stopping=_print_stopping)
-
-
-def _print_connectors(connectors: RunningConnectors) -> None:
-    names = ", ".join(one.key for one in connectors.supervisor.connectors)
-    where = f"http://{connectors.http_address}" if connectors.http_address is not None else "not listening"
-    output.stdout().print(f"  {'connectors':<12}{names}; status on {where}", markup=False)
 
 
 def _print_stopping() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.connector_documents import ConformanceDocument
 from headrace.cli.errors import CommandError
+from headrace_connectors.commands.documents import ConformanceDocument
 from headrace_connectors.conformance import Case, Outcome, bare_case, check, rules_of
 from headrace_connectors.contract import GROUPS
 from headrace_connectors.plugins.discovery import Plugins

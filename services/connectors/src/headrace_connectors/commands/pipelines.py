@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any, Final, cast
 
-from headrace.cli.connector_documents import PluginDocument, TrialDocument
 from headrace.cli.errors import CommandError
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.app import tried
+from headrace_connectors.commands.documents import PluginDocument, TrialDocument
 from headrace_connectors.contract import CONTRACT_VERSION, ConnectorError
 from headrace_connectors.pipeline_file.pipeline import Pipeline, read_pipeline
 from headrace_connectors.pipeline_file.template import sink_template, source_template

@@ -20,8 +20,8 @@ from tests.command_line.shell import Shell
 from tests.connectors.process import until
 from tests.ports import free_port
 
-from headrace.cli.commands.operating import connect
 from headrace.embedded import Server
+from headrace_connectors.commands import connect
 
 RANDOM = '[sources.orders]\nplugin = "random"\nstream = "shop"\ntopic = "made-up"\n[sources.orders.settings]\n'
 ROUTED = (
@@ -400,7 +400,7 @@ def test_plugins_and_connectors_are_completed(
 ) -> None:
     """CON-95: names of plugins without a server, and those of connectors from the process that runs them."""
     # A process that is slow, as on a busy machine, would be given up.
-    monkeypatch.setattr("headrace.cli.options.completing._TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr("headrace_connectors.commands.options.TIMEOUT_SECONDS", 60)
 
     def completed(line: str, **variables: str) -> list[str]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_HEADRACE_COMPLETE": "bash_complete"}
@@ -422,8 +422,8 @@ def test_an_interface_that_is_not_there(headrace: Shell) -> None:
     assert "give its address with --url or HEADRACE_CONNECTORS_URL" in refused.stderr.decode()
 
 
-def test_the_status_does_without_the_connectors() -> None:
-    """Importing them takes longer than the answer."""
+def test_the_status_does_without_the_runtime() -> None:
+    """Importing it takes longer than the answer."""
     program = """
 import sys
 from contextlib import suppress
@@ -431,10 +431,13 @@ from headrace.cli.app import main
 sys.argv = ["headrace", "connect", "status", "--help"]
 with suppress(SystemExit):
     main()
-print(*(name for name in sys.modules if name.startswith(("headrace_connectors", "aiohttp", "pydantic", "rich"))))
+print(*(name for name in sys.modules if name.startswith(("headrace_connectors.", "aiohttp", "pydantic", "rich"))))
 """
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert shown.stdout.splitlines()[-1] == ""
+    commands = {
+        f"headrace_connectors.commands{name}" for name in ("", ".changes", ".connect", ".documents", ".options")
+    }
+    assert set(shown.stdout.splitlines()[-1].split()) == commands
 
 
 @pytest.mark.parametrize(

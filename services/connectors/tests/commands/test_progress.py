@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from headrace.cli.connecting.foreground import Progress
+from headrace_connectors.commands.foreground import Progress
 from headrace_connectors.runtime.status import State, Status
 
 

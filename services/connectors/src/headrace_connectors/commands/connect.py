@@ -1,4 +1,4 @@
-"""`headrace connect`. Connectors are imported by the functions that need them: `status` does without."""
+"""`headrace connect`. The runtime is imported by the functions that need it: `status` does without."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ import click
 
 from headrace.cli import output
 from headrace.cli.asking import confirm, counted, with_yes
-from headrace.cli.commands.operating import connect_changes
-from headrace.cli.connector_documents import (
+from headrace.cli.family import family
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
+from headrace.cli.output import Form, with_form
+from headrace.cli.parameters import Pattern, WholeNumber
+from headrace.cli.servers.http_target import Api
+from headrace.cli.servers.target import Target
+from headrace_connectors.commands import changes
+from headrace_connectors.commands.documents import (
     ConformanceDocument,
     ConnectorDocument,
     DestinationDocument,
@@ -23,15 +30,7 @@ from headrace.cli.connector_documents import (
     TrialDocument,
     TriedRecordDocument,
 )
-from headrace.cli.family import family
-from headrace.cli.options import completing
-from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
-from headrace.cli.options.connectors_options import CONNECTOR_ARGUMENT, with_connectors
-from headrace.cli.options.server_options import with_target
-from headrace.cli.output import Form, with_form
-from headrace.cli.parameters import Pattern, WholeNumber
-from headrace.cli.servers.http_target import Api
-from headrace.cli.servers.target import Target
+from headrace_connectors.commands.options import CONNECTOR_ARGUMENT, plugin_names, with_connectors
 
 _FAILING: Final = frozenset({"degraded", "error"})
 _SHOWN_CHARACTERS: Final = 60
@@ -53,7 +52,7 @@ def lint(file: Path) -> None:
     Nothing is started or connected to. Fields that settings name are compared with those that a source states; for the
     others, a note leads to `headrace connect test`, which looks at records.
     """
-    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+    from headrace_connectors.commands import pipelines  # noqa: PLC0415
 
     pipeline = pipelines.read(file)
     unknown = pipelines.unknown_fields(pipeline)
@@ -74,7 +73,7 @@ def run(file: Path) -> None:
     Log records go to standard error. On a terminal, a line for each connector below them has its state, records, and
     records per second.
     """
-    from headrace.cli.connecting import foreground, pipelines  # noqa: PLC0415
+    from headrace_connectors.commands import foreground, pipelines  # noqa: PLC0415
 
     foreground.run(pipelines.read(file))
 
@@ -103,12 +102,12 @@ def destinations(key: str, api: Api, form: Form) -> None:
     output.show(form, found, lambda: _print_destinations(found))
 
 
-for _command in (connect_changes.versions, connect_changes.activate, connect_changes.rollback, connect_changes.apply):
+for _command in (changes.versions, changes.activate, changes.rollback, changes.apply):
     app.add_command(_command)
 
 
 @app.command()
-@click.argument("plugin", metavar="PLUGIN", shell_complete=completing.plugins("sources", "sinks"))
+@click.argument("plugin", metavar="PLUGIN", shell_complete=plugin_names("sources", "sinks"))
 @click.option("--source", "kind", flag_value="sources", help="Write a source, if PLUGIN is the name of a sink, too.")
 @click.option("--sink", "kind", flag_value="sinks", help="Write a sink, if PLUGIN is the name of a source, too.")
 def new(plugin: str, kind: str | None) -> None:
@@ -117,7 +116,7 @@ def new(plugin: str, kind: str | None) -> None:
     Blanks are marked as ${NAME}. `headrace connect lint` reports those that are left. For example: `headrace connect
     new postgres > pipeline.toml`.
     """
-    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+    from headrace_connectors.commands import pipelines  # noqa: PLC0415
 
     click.echo(pipelines.template(plugin, kind), nl=False)
 
@@ -126,7 +125,7 @@ def new(plugin: str, kind: str | None) -> None:
 @with_form
 def plugins(form: Form) -> None:
     """List the installed plugins: sources, sinks, transforms and codecs, with the versions of their distributions."""
-    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+    from headrace_connectors.commands import pipelines  # noqa: PLC0415
 
     found = pipelines.plugins()
     columns = ("kind", "plugin", "distribution", "version", "contract")
@@ -163,7 +162,7 @@ def test_(file: Path, records_max: int, form: Form) -> None:
     name and no record has are warned of. The exit status is 1 if a connector could not be tried, would refuse a record,
     or a message is invalid.
     """
-    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+    from headrace_connectors.commands import pipelines  # noqa: PLC0415
 
     trials = pipelines.trials(pipelines.read(file), records_max)
     output.show(form, trials, lambda: _print_trials(trials))
@@ -244,9 +243,7 @@ def _print_redrive(document: list[RedriveDocument]) -> None:
 
 
 @app.command("test-plugin")
-@click.argument(
-    "plugin", metavar="PLUGIN", shell_complete=completing.plugins("sources", "sinks", "transforms", "codecs")
-)
+@click.argument("plugin", metavar="PLUGIN", shell_complete=plugin_names("sources", "sinks", "transforms", "codecs"))
 @click.option(
     "--kind",
     type=click.Choice(("source", "sink", "transform", "codec")),
@@ -263,7 +260,7 @@ def test_plugin(plugin: str, kind: str | None, case: str | None, form: Form) -> 
 
     Without a case, the rules for its version and its settings are checked. The exit status is 1 if a rule is broken.
     """
-    from headrace.cli.connecting import conformance  # noqa: PLC0415
+    from headrace_connectors.commands import conformance  # noqa: PLC0415
 
     found = conformance.outcomes(plugin, kind, case)
     output.show(form, found, lambda: _print_outcomes(found))

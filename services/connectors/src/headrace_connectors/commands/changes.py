@@ -13,12 +13,12 @@ from urllib.parse import quote
 import click
 
 from headrace.cli import output
-from headrace.cli.connector_documents import AppliedDocument, VersionDocument, VersionsDocument
 from headrace.cli.errors import CommandError
-from headrace.cli.options.connectors_options import CONNECTOR_ARGUMENT, with_connectors
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
 from headrace.cli.servers.http_target import Api, HttpError
+from headrace_connectors.commands.documents import AppliedDocument, VersionDocument, VersionsDocument
+from headrace_connectors.commands.options import CONNECTOR_ARGUMENT, with_connectors
 
 _COMMENT: Final = click.option("--comment", "-m", default="", help="Reason of the change, kept with it.")
 _MAPPING: Final = click.option("--mapping", is_flag=True, help="KEY is the name of a mapping.")

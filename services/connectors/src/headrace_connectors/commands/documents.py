@@ -5,7 +5,9 @@ docs/schemas has the JSON schemas, which are generated from the types here. A fi
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypedDict
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 
 class StateChangeDocument(TypedDict):
@@ -247,3 +249,20 @@ class RedriveDocument(TypedDict):
     """None: they stay in the dead-letter topic."""
     topic: str | None
     count: int
+
+
+DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "connect-status": list[ConnectorDocument],
+        "connect-destinations": list[DestinationDocument],
+        "connect-versions": VersionsDocument,
+        "connect-activate": VersionsDocument,
+        "connect-rollback": VersionsDocument,
+        "connect-apply": list[AppliedDocument],
+        "connect-plugins": list[PluginDocument],
+        "connect-redrive": list[RedriveDocument],
+        "connect-test": list[TrialDocument],
+        "connect-test-plugin": list[ConformanceDocument],
+    }
+)
+"""Type of the document that each command prints."""

@@ -1,1 +1,0 @@
-"""Connectors in the process of the command."""

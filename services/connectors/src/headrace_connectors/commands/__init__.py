@@ -1,0 +1,1 @@
+"""Connectors on the command line: the commands `headrace connect`, and the option `headrace up --connectors`."""
