@@ -19,7 +19,7 @@ from tests.fork_server import NUMBER, Request
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _IMPORTED: Final = (
-    "headrace.embedded.server",
+    "headrace_embedded.server",
     "headrace_connectors.process",
     "headrace_gateway.__main__",
     "headrace_metadata.__main__",

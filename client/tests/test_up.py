@@ -13,7 +13,7 @@ from tests.up_process import ENVIRONMENT, PROGRAM, SMALL, up
 
 from headrace.cli.commands.operating.up import moved
 from headrace.connection import Credentials, connected
-from headrace.embedded.config import load_config
+from headrace_embedded.config import load_config
 
 
 def refused(data: Path, *options: str, **variables: str) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from headrace.embedded import data_directory
-from headrace.embedded.config import load_config
-from headrace.embedded.server import native_replica
+from headrace_embedded import data_directory
+from headrace_embedded.config import load_config
+from headrace_embedded.server import native_replica
 from headrace_metadata.replica import Replica
 from headrace_proto.catalog.v1 import Quota
 from headrace_proto.errors import Status

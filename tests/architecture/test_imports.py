@@ -9,7 +9,7 @@ CONTRACTS = Path(__file__).with_name("imports.toml")
 
 
 def test_import_contracts() -> None:
-    """A service never imports another one; only `headrace.embedded` composes them."""
+    """A service never imports another one; only `headrace_embedded` composes them."""
     result = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", CONTRACTS],
         cwd=ROOT,

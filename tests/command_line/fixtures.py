@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 from tests.command_line.shell import Shell
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 from tests import command_line
 
 PROGRAM = Path(sys.executable).parent / "headrace"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from headrace.embedded.audit_trail import read_directory
+from headrace_embedded.audit_trail import read_directory
 from headrace_gateway.audit.events import Event
 from headrace_gateway.audit.reading import Wanted
 from tests.compatibility.protocol import frames

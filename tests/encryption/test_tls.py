@@ -11,7 +11,7 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection, Reply, eventually

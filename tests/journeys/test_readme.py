@@ -147,7 +147,7 @@ def test_the_python_client(server: ServerProcess) -> None:
 @pytest.mark.long
 def test_the_embedded_server() -> None:
     """USE-1: a server within a program, with one call."""
-    script = typed("from headrace.embedded import Server")
+    script = typed("from headrace_embedded import Server")
     subprocess.run([sys.executable, "-W", "error", "-c", script], cwd=ROOT, check=True, timeout=60)
 
 

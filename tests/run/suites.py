@@ -32,7 +32,7 @@ NO_TESTS: Final = 5
 # in Python and work on separate threads is the same on both, so its tests run once, on the default driver. One file for
 # each Python listener, the embedded server and the command line checks that it works on the fallback driver.
 _FALLBACK: Final = (
-    "client/tests/test_embedded.py",
+    "embedded/tests/test_embedded.py",
     "client/tests/commands/test_commands.py",
     "tests/sdk/test_sending.py",
     "tests/sdk/test_consuming.py",

@@ -14,7 +14,7 @@ from tests import command_line
 from tests.command_line.schemas import validate
 from tests.command_line.shell import Shell
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 
 def test_ping_needs_no_login(headrace: Shell) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tests.command_line.shell import Shell
 
 from headrace.connection import Credentials, connected
-from headrace.embedded import Server
 from headrace_core import Client, ServerError
+from headrace_embedded import Server
 
 
 @pytest.fixture

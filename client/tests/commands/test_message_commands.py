@@ -18,8 +18,8 @@ from headrace.cli.errors import CommandError
 from headrace.cli.messages.sending import Outgoing, send_all
 from headrace.cli.options import completing
 from headrace.cli.servers.resolving import TopicPath
-from headrace.embedded import Server
 from headrace_core import Client, ConnectionLost, encode_send_messages, encode_user_headers
+from headrace_embedded import Server
 
 
 @pytest.fixture

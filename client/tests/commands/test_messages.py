@@ -10,7 +10,7 @@ import pytest
 from tests import command_line
 from tests.command_line.shell import Shell
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 FAILED = 1
 WRONG_USAGE = 2

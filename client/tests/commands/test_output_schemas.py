@@ -11,7 +11,7 @@ from tests.command_line.schemas import DIRECTORY, validate
 from tests.command_line.shell import Shell
 
 from headrace.cli import schemas
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 COMMANDS = {
     "stream-list": ("stream", "list"),

@@ -15,7 +15,7 @@ from headrace.cli.errors import CommandError
 from headrace.cli.messages import redriving
 from headrace.cli.messages.redriving import Redrive
 from headrace.cli.servers.target import Target
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 COUNT = 20
 

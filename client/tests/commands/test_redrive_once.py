@@ -22,7 +22,7 @@ from headrace.cli.messages.redrive_ledger import Intent, Ledger, generations
 from headrace.cli.messages.redriving import Redrive
 from headrace.cli.servers.resolving import find_topic
 from headrace.cli.servers.target import Target
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 COUNT = 20
 PROGRAM = Path(__file__).with_name("killed_redrive.py")

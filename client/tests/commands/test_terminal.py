@@ -16,7 +16,7 @@ import pytest
 from pexpect import TIMEOUT, fdpexpect
 from tests.command_line.shell import PROGRAM, Shell
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 COLUMNS, LINES = 110, 40
 PROMPT = "\u00bb "

@@ -17,8 +17,8 @@ from tests.command_line.shell import Shell
 from headrace.cli.errors import CommandError
 from headrace.cli.transfer import exporting, sinks
 from headrace.cli.transfer.state import FileForm, StateFile
-from headrace.embedded import Server
 from headrace_core import Message
+from headrace_embedded import Server
 
 SEALED = base64.b64encode(b"\xffsealed").decode()
 WIDE = {"int128": -(2**100), "uint128": 2**128 - 1}

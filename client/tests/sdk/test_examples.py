@@ -12,7 +12,7 @@ import pytest
 import headrace
 import headrace.aio
 import headrace_core
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 MODULES: tuple[ModuleType, ...] = (
     headrace,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 FORKING = "use of fork\\(\\) may lead to deadlocks|Other threads are currently"
 pytestmark = pytest.mark.filterwarnings(f"ignore:.*{FORKING}")

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 HEAVY = ("aiohttp", "argon2", "asyncio", "cryptography", "grpc", "msgspec", "prometheus_client", "psutil", "pydantic")
-SERVICES = ("headrace_gateway", "headrace_metadata", "headrace_node", "headrace_chassis", "headrace.embedded")
+SERVICES = ("headrace_gateway", "headrace_metadata", "headrace_node", "headrace_chassis", "headrace_embedded")
 
 
 def imported(statement: str) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import headrace
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 MESSAGES = [b"%d" % number for number in range(10)]
 

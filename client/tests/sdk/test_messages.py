@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 import headrace
 import headrace.aio
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 
 def test_messages_and_deliveries_show_their_contents(server: Server, topic: tuple[str, str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 SAMPLE = Path(__file__).with_name("sample")
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 import headrace_gateway.http.metrics
-from headrace.embedded import Server
 from headrace_chassis.metrics import registry
+from headrace_embedded import Server
 
 SETTINGS: Final = {"quic.enabled": "true", "quic.address": "127.0.0.1:0"}
 """A listener that decrypts, whose metrics a server has only if it has such a listener."""

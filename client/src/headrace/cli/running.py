@@ -22,7 +22,7 @@ WRONG_USAGE: Final = 2
 _NAME: Final = "headrace"
 # Failures of parts that are imported by few commands: modules, and names of their exceptions.
 _EXPECTED: Final = (
-    ("headrace.embedded.errors", "EmbeddedError"),
+    ("headrace_embedded.errors", "EmbeddedError"),
     ("headrace.metadata_connection", "MetadataError"),
 )
 

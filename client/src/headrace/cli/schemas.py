@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.cli import documents, operating_documents
 from headrace.cli.group_progress import Lag
-from headrace.embedded.audit_trail import Event
+from headrace_embedded.audit_trail import Event
 
 DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
     {

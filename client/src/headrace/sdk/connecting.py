@@ -25,7 +25,7 @@ def opened_servers(address: Address, cleanup: ExitStack) -> Address:
     if address.embedded is None:
         return address
     # The server's modules take a second to import, and most clients need none of them.
-    from headrace.embedded.thread import Server  # noqa: PLC0415
+    from headrace_embedded.thread import Server  # noqa: PLC0415
 
     settings = {}
     if address.username is not None and address.password is not None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from headrace.embedded import Server
 from headrace.sdk.client import Client, connect
 from headrace.sdk.errors import ClientClosed
+from headrace_embedded import Server
 
 _STREAM: Final = "tests"
 

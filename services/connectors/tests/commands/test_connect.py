@@ -20,8 +20,8 @@ from tests.command_line.shell import Shell
 from tests.connectors.process import until
 from tests.ports import free_port
 
-from headrace.embedded import Server
 from headrace_connectors.commands import connect
+from headrace_embedded import Server
 
 RANDOM = '[sources.orders]\nplugin = "random"\nstream = "shop"\ntopic = "made-up"\n[sources.orders.settings]\n'
 ROUTED = (

@@ -12,7 +12,7 @@ from tests.command_line.shell import Shell
 from tests.connectors.process import until
 from tests.ports import free_port
 
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 MADE = '[sources.made]\nplugin = "random"\nstream = "changes"\ntopic = "made"\n[sources.made.settings]\nseed = {}\n'
 SCREEN = '[sinks.screen]\nplugin = "stdout"\nstream = "changes"\ntopic = "made"\n'

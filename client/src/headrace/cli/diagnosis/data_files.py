@@ -100,7 +100,7 @@ def _around(directory: Path, catalog: str) -> Iterator[FileFinding]:
     """Check the files that are no partition's."""
     version = directory / "catalogue_version"
     if version.exists():
-        from headrace.embedded.catalog_identity import damaged_versions  # noqa: PLC0415 - one command needs it
+        from headrace_embedded.catalog_identity import damaged_versions  # noqa: PLC0415 - one command needs it
 
         for position in damaged_versions(version):
             yield _finding(version.name, "damaged", "a recorded version is damaged; the other one counts", position)

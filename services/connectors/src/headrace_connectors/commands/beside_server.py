@@ -10,14 +10,14 @@ from pathlib import Path
 
 from headrace.cli import output
 from headrace.cli.errors import CommandError
-from headrace.embedded import Running
-from headrace.embedded.config import EmbeddedConfig
 from headrace.sdk.errors import HeadraceError
 from headrace_chassis.errors import StartRefused
 from headrace_connectors.app import RunningConnectors, running
 from headrace_connectors.commands import pipelines
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.pipeline import Pipeline
+from headrace_embedded import Running
+from headrace_embedded.config import EmbeddedConfig
 from headrace_settings import Address, DefaultOrigin, Loaded
 
 

@@ -16,7 +16,7 @@ from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
 from headrace.cli.servers.http_target import logged_in
 from headrace.cli.servers.target import Target
-from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
+from headrace_embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
 
 _NEVER: Final = 2**64 - 1
 

@@ -12,8 +12,8 @@ import click
 
 from headrace.cli import output
 from headrace.cli.family import family
-from headrace.embedded.config import RENAMED, EmbeddedConfig
-from headrace.service_settings import SERVICES, Service, file_problems
+from headrace_embedded.config import RENAMED, EmbeddedConfig
+from headrace_embedded.service_settings import SERVICES, Service, file_problems
 from headrace_settings import SettingsError, json_schema, settings_of, to_comparison, to_markdown, to_toml
 from headrace_settings.loading.iggy import mapping
 

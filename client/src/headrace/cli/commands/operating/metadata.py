@@ -328,7 +328,7 @@ def reset_root(replicas: Replicas, data: str | None, password_file: Path | None)
     command. Access to the data directory or the secret of the cluster already grants full control.
     """
     # Importing the server is slow, and no other command here needs it.
-    from headrace.embedded import root_reset  # noqa: PLC0415
+    from headrace_embedded import root_reset  # noqa: PLC0415
 
     if data is None and not replicas.addresses:
         raise click.UsageError("give --data DIRECTORY of a stopped server, or --replica host:port of a cluster")
@@ -346,7 +346,7 @@ def reset_root(replicas: Replicas, data: str | None, password_file: Path | None)
 
 
 def _reset_at(replicas: Replicas, password: str) -> str:
-    from headrace.embedded import root_reset  # noqa: PLC0415
+    from headrace_embedded import root_reset  # noqa: PLC0415
 
     with _connected(replicas) as connections:
 

@@ -19,12 +19,12 @@ from headrace.cli.commands.operating.config import config_option
 from headrace.cli.errors import CommandError
 from headrace.cli.parameters import WholeNumber
 from headrace.cli.providers import provided
-from headrace.embedded import EmbeddedError, Recovery, Running, running
-from headrace.embedded.config import PREFIX, EmbeddedConfig, load_config
-from headrace.embedded.root_user import RootCredentials
 from headrace_chassis import log_output
 from headrace_chassis.process import RunningService, serve
 from headrace_core import StartError
+from headrace_embedded import EmbeddedError, Recovery, Running, running
+from headrace_embedded.config import PREFIX, EmbeddedConfig, load_config
+from headrace_embedded.root_user import RootCredentials
 from headrace_node.config import Durability
 from headrace_settings import Address, DefaultOrigin, Loaded, settings_of
 

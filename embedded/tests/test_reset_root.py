@@ -16,8 +16,8 @@ from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import StartServer, start_server
 from tests.server_process import PASSWORD, USERNAME
 
-from headrace.embedded import root_reset
 from headrace_core import decode_raw_access_token, encode_create_personal_access_token
+from headrace_embedded import root_reset
 from headrace_metadata.state_machine import StateMachine
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE, Snapshot, User
 from headrace_proto.metadata.v1 import Command, CreateAccessToken, CreateUser, Reply, StateSnapshot, UpdateUser

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from tests.command_line import run
 
-from headrace.service_settings import SERVICES, Service
+from headrace_embedded.service_settings import SERVICES, Service
 
 COMPOSE = Path(__file__).parents[2] / "compose/config"
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from headrace.embedded.config import RootConfig, load_config
-from headrace.embedded.root_user import RootCredentials, choose_root_credentials, ensure_root_user
+from headrace_embedded.config import RootConfig, load_config
+from headrace_embedded.root_user import RootCredentials, choose_root_credentials, ensure_root_user
 from headrace_gateway.access.passwords import Passwords
 from headrace_proto.catalog.v1 import User
 from headrace_proto.metadata.v1 import Command, Reply

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import headrace_core
-from headrace.embedded import Server, ShardEnded
-from headrace.embedded import server as composition
+from headrace_embedded import Server, ShardEnded
+from headrace_embedded import server as composition
 
 ENDED = "a shard thread ended: the ring is gone"
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from headrace.embedded.commit_horizon import pass_horizon
+from headrace_embedded.commit_horizon import pass_horizon
 from headrace_metadata.errors import AppendFailedError
 from headrace_node import Horizon
 

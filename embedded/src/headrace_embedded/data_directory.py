@@ -23,9 +23,9 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from headrace.embedded.errors import DataDirectoryInUse, ForeignDataDirectory
 from headrace_chassis.directories import LOCK, locked, make_directory, replace_file
 from headrace_chassis.errors import DirectoryInUse
+from headrace_embedded.errors import DataDirectoryInUse, ForeignDataDirectory
 
 PRODUCT = "headrace"
 FORMAT_VERSION = 2

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import headrace_core
-from headrace.embedded.config import PipelinesConfig
 from headrace_chassis.grpc.memory import Pool
 from headrace_chassis.grpc.server import Served
 from headrace_chassis.shares import Shares
+from headrace_embedded.config import PipelinesConfig
 from headrace_gateway.ports import TopicPlaces
 from headrace_metadata.applied_state import AppliedState
 from headrace_node import Front

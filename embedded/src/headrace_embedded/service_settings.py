@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from headrace.embedded import config as embedded
+from headrace_embedded import config as embedded
 from headrace_gateway.service import config as gateway
 from headrace_metadata import config as metadata
 from headrace_partition_node import config as node

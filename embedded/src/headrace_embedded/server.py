@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import headrace_core
-from headrace.embedded import catalog_identity, data_directory, pipelines
-from headrace.embedded.cluster_state import OwnClusterState
-from headrace.embedded.commit_horizon import pass_horizon
-from headrace.embedded.config import EmbeddedConfig
-from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
-from headrace.embedded.reads import DirectReads
-from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace_chassis.background import background
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import StartRefused
 from headrace_chassis.grpc.server import Served
 from headrace_chassis.lifecycle import Lifecycle
+from headrace_embedded import catalog_identity, data_directory, pipelines
+from headrace_embedded.cluster_state import OwnClusterState
+from headrace_embedded.commit_horizon import pass_horizon
+from headrace_embedded.config import EmbeddedConfig
+from headrace_embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
+from headrace_embedded.reads import DirectReads
+from headrace_embedded.root_user import RootCredentials, ensure_root_user
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.revocations import RevocationsFile
 from headrace_gateway.config import WELL_KNOWN_PASSWORD

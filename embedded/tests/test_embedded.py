@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.embedded import DataDirectoryInUse, EmbeddedError, Server
 from headrace_core import Client, ConnectionLost
+from headrace_embedded import DataDirectoryInUse, EmbeddedError, Server
 from headrace_proto.catalog.v1 import DURABILITY_FSYNC, DURABILITY_MEMORY, DURABILITY_UNSPECIFIED
 from headrace_settings import SettingsError
 
@@ -106,7 +106,7 @@ def test_an_interrupted_start_leaves_no_server(
 
 _LEFT_OPEN = """
 import sys
-from headrace.embedded import Server
+from headrace_embedded import Server
 
 server = Server(sys.argv[1]).__enter__()
 raise ValueError("the program ends without closing the server")

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.embedded import data_directory
-from headrace.embedded.config import load_config
-from headrace.embedded.errors import EmbeddedError
-from headrace.embedded.root_user import generated_password
-from headrace.embedded.server import native_replica
+from headrace_embedded import data_directory
+from headrace_embedded.config import load_config
+from headrace_embedded.errors import EmbeddedError
+from headrace_embedded.root_user import generated_password
+from headrace_embedded.server import native_replica
 from headrace_gateway.access.passwords import Passwords
 from headrace_metadata.errors import MetadataError as ReplicaError
 from headrace_metadata.replica import Replica

@@ -8,9 +8,9 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.embedded.config import RootConfig
-from headrace.embedded.errors import RootCredentialsError
-from headrace.embedded.reads import DirectReads
+from headrace_embedded.config import RootConfig
+from headrace_embedded.errors import RootCredentialsError
+from headrace_embedded.reads import DirectReads
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import RootUserError, create_root_user
 from headrace_metadata.replica import Replica

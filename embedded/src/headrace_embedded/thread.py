@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headrace.embedded.config import load_config
-from headrace.embedded.errors import EmbeddedError
-from headrace.embedded.root_user import DEFAULT_PASSWORD, DEFAULT_USERNAME
-from headrace.embedded.server import Running, running
+from headrace_embedded.config import load_config
+from headrace_embedded.errors import EmbeddedError
+from headrace_embedded.root_user import DEFAULT_PASSWORD, DEFAULT_USERNAME
+from headrace_embedded.server import Running, running
 
 # Defaults for a test or a notebook: free ports, one shard, little memory, the credentials that clients try by default.
 _DEFAULTS = {

@@ -9,8 +9,8 @@ import pytest
 
 from headrace.cli.commands.operating.config import reference_page
 from headrace.cli.program import program
-from headrace.embedded.config import RENAMED, EmbeddedConfig, load_config
-from headrace.service_settings import SERVICES, Service
+from headrace_embedded.config import RENAMED, EmbeddedConfig, load_config
+from headrace_embedded.service_settings import SERVICES, Service
 from headrace_settings import Address, SettingsError, settings_of, to_toml
 from headrace_settings.loading.iggy import KEYS
 

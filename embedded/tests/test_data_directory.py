@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.embedded.data_directory import FORMAT_VERSION, opened, write_current_config
-from headrace.embedded.errors import DataDirectoryInUse, ForeignDataDirectory
+from headrace_embedded.data_directory import FORMAT_VERSION, opened, write_current_config
+from headrace_embedded.errors import DataDirectoryInUse, ForeignDataDirectory
 
 
 def test_a_new_directory_says_what_it_is(tmp_path: Path) -> None:

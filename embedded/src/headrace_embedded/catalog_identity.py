@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
-from headrace.embedded import data_directory
 from headrace_chassis.background import background
+from headrace_embedded import data_directory
 from headrace_metadata.replica import Replica
 from headrace_partition_node.data_directory import HighestVersion, damaged_slots
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.embedded.errors import EmbeddedError
+from headrace_embedded.errors import EmbeddedError
 from headrace_gateway.audit.events import SERIES, Event, decoded, encoded
 from headrace_gateway.audit.files import numbered
 from headrace_gateway.audit.reading import Wanted, read

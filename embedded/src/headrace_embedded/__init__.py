@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.embedded.errors import (
+from headrace_embedded.errors import (
     DataDirectoryInUse,
     EmbeddedError,
     ForeignDataDirectory,
@@ -14,9 +14,9 @@ from headrace.embedded.errors import (
 )
 
 if TYPE_CHECKING:
-    from headrace.embedded.config import EmbeddedConfig, load_config
-    from headrace.embedded.server import Running, running
-    from headrace.embedded.thread import Server
+    from headrace_embedded.config import EmbeddedConfig, load_config
+    from headrace_embedded.server import Running, running
+    from headrace_embedded.thread import Server
     from headrace_node import Recovery
 
 __all__ = [
@@ -35,12 +35,12 @@ __all__ = [
 
 # Names imported on first use: importing the server takes most of a second, and the command line needs only the errors.
 _MODULES: Final = {
-    "EmbeddedConfig": "headrace.embedded.config",
+    "EmbeddedConfig": "headrace_embedded.config",
     "Recovery": "headrace_node",
-    "Running": "headrace.embedded.server",
-    "Server": "headrace.embedded.thread",
-    "load_config": "headrace.embedded.config",
-    "running": "headrace.embedded.server",
+    "Running": "headrace_embedded.server",
+    "Server": "headrace_embedded.thread",
+    "load_config": "headrace_embedded.config",
+    "running": "headrace_embedded.server",
 }
 
 
