@@ -19,6 +19,7 @@ import pytest
 from jsonschema_rs import meta
 
 import headrace
+import headrace_connectors_api as api
 from headrace_connectors.http import models
 from tests.connectors.process import Connectors, until
 
@@ -75,13 +76,13 @@ def test_answers_have_the_described_fields(described: Connectors, stream: str) -
         return found if found["samples"] else None
 
     answers: list[tuple[Any, Any]] = [
-        (described.get("/connectors"), list[models.ConnectorAnswer]),
-        (described.get("/connectors/made/destinations"), list[models.DestinationAnswer]),
+        (described.get("/connectors"), list[api.ConnectorAnswer]),
+        (described.get("/connectors/made/destinations"), list[api.DestinationAnswer]),
         (
             until(lambda: found if (found := described.get("/connectors/made/history"))["samples"] else None),
-            models.HistoryAnswer,
+            api.ConnectorHistoryAnswer,
         ),
-        (changed, models.VersionsAnswer),
+        (changed, api.ConnectorVersionsAnswer),
         (described.get("/mappings/kinds"), dict[str, models.TopicAnswer]),
         (described.get("/mappings"), models.MappingsAnswer),
         (invalid, models.ProblemAnswer),

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +20,7 @@ from tests.connectors.process import until
 from tests.ports import free_port
 
 from headrace_connectors.commands import connect
+from headrace_connectors_api import ConnectorAnswer
 from headrace_embedded import Server
 
 RANDOM = '[sources.orders]\nplugin = "random"\nstream = "shop"\ntopic = "made-up"\n[sources.orders.settings]\n'
@@ -454,11 +454,14 @@ def test_an_error_that_is_over_is_not_the_last_word(
     state: str, failures: int, committed_at: str | None, is_shown: bool
 ) -> None:
     """The table shows what needs attention; `errors` of the JSON keeps the others."""
-    connector: Any = {
-        "state": state,
-        "consecutive_failures": failures,
-        "last_commit_at": committed_at,
-        "last_error": "away",
-        "last_error_at": "2026-01-01T00:00:01Z",
-    }
+    connector = ConnectorAnswer(
+        key="orders",
+        kind="source",
+        plugin="random",
+        state=state,
+        consecutive_failures=failures,
+        last_commit_at=committed_at,
+        last_error="away",
+        last_error_at="2026-01-01T00:00:01Z",
+    )
     assert ("away" in connect._error_of(connector)) == is_shown

@@ -17,8 +17,9 @@ from headrace.cli.errors import CommandError
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
 from headrace.cli.servers.http_target import Api, HttpError
-from headrace_connectors.commands.documents import AppliedDocument, VersionDocument, VersionsDocument
-from headrace_connectors.commands.options import CONNECTOR_ARGUMENT, with_connectors
+from headrace_connectors.commands.documents import AppliedDocument
+from headrace_connectors.commands.options import CONNECTOR_ARGUMENT, converted, with_connectors
+from headrace_connectors_api import ConnectorVersionAnswer, ConnectorVersionsAnswer
 
 _COMMENT: Final = click.option("--comment", "-m", default="", help="Reason of the change, kept with it.")
 _MAPPING: Final = click.option("--mapping", is_flag=True, help="KEY is the name of a mapping.")
@@ -33,8 +34,9 @@ _TABLES: Final = (("mappings", "mapping"), ("sources", "source"), ("sinks", "sin
 @with_form
 def versions(key: str, api: Api, form: Form, *, mapping: bool) -> None:
     """List the versions of a connector's configuration, the newest first. With --json, each has its definition."""
-    found: VersionsDocument = api.ask_json("GET", f"{_path(key, mapping=mapping)}/versions")
-    output.show(form, found, lambda: _print_versions(found))
+    document = api.ask_json("GET", f"{_path(key, mapping=mapping)}/versions")
+    found = converted(document, ConnectorVersionsAnswer)
+    output.show(form, document, lambda: _print_versions(found))
 
 
 @click.command()
@@ -139,13 +141,14 @@ def _table(file: Path, tree: dict[str, Any], key: str, header: str) -> dict[str,
 
 def _seen(api: Api, kind: Literal["source", "sink", "mapping"], key: str, definition: dict[str, Any]) -> _Change:
     try:
-        found: VersionsDocument = api.ask_json("GET", f"{_path(key, mapping=kind == 'mapping')}/versions")
+        document = api.ask_json("GET", f"{_path(key, mapping=kind == 'mapping')}/versions")
     except HttpError as error:
         if error.http_status != 404:
             raise
         return _Change(kind, key, definition, None, None)
-    active = next((one["definition"] for one in found["versions"] if one["number"] == found["active"]), None)
-    return _Change(kind, key, definition, active, found["epoch"])
+    found = converted(document, ConnectorVersionsAnswer)
+    active = next((one.definition for one in found.versions if one.number == found.active), None)
+    return _Change(kind, key, definition, active, found.epoch)
 
 
 def _applied(api: Api, change: _Change, comment: str, *, dry_run: bool) -> AppliedDocument:
@@ -169,28 +172,29 @@ def _author() -> dict[str, str]:
         return {}
 
 
-def _show(form: Form, found: VersionsDocument) -> None:
-    output.show(form, found, lambda: click.echo(f"{found['key']}: version {found['active']} is active"))
+def _show(form: Form, document: Any) -> None:
+    found = converted(document, ConnectorVersionsAnswer)
+    output.show(form, document, lambda: click.echo(f"{found.key}: version {found.active} is active"))
 
 
-def _print_versions(found: VersionsDocument) -> None:
-    def state(version: VersionDocument) -> str:
-        active = "active" if version["number"] == found["active"] else ""
-        deleted = "deletion" if version["definition"] is None else ""
+def _print_versions(found: ConnectorVersionsAnswer) -> None:
+    def state(version: ConnectorVersionAnswer) -> str:
+        active = "active" if version.number == found.active else ""
+        deleted = "deletion" if version.definition is None else ""
         return ", ".join(filter(None, (active, deleted))) or "-"
 
     output.print_table(
         ("version", "state", "made", "author", "from", "comment"),
         [
             (
-                one["number"],
+                one.number,
                 state(one),
-                output.local_date(one["at"]),
-                one["author"],
-                one["origin"],
-                one["comment"] or "-",
+                output.local_date(one.at),
+                one.author,
+                one.origin,
+                one.comment or "-",
             )
-            for one in found["versions"]
+            for one in found.versions
         ],
     )
 

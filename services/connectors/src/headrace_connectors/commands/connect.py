@@ -24,13 +24,12 @@ from headrace.cli.servers.target import Target
 from headrace_connectors.commands import changes
 from headrace_connectors.commands.documents import (
     ConformanceDocument,
-    ConnectorDocument,
-    DestinationDocument,
     RedriveDocument,
     TrialDocument,
     TriedRecordDocument,
 )
-from headrace_connectors.commands.options import CONNECTOR_ARGUMENT, plugin_names, with_connectors
+from headrace_connectors.commands.options import CONNECTOR_ARGUMENT, converted, plugin_names, with_connectors
+from headrace_connectors_api import ConnectorAnswer, DestinationAnswer
 
 _FAILING: Final = frozenset({"degraded", "error"})
 _SHOWN_CHARACTERS: Final = 60
@@ -86,9 +85,10 @@ def status(api: Api, form: Form) -> None:
 
     The exit status is 1 if one is degraded or in error.
     """
-    connectors: list[ConnectorDocument] = api.ask_json("GET", "/connectors")
-    output.show(form, connectors, lambda: _print_connectors(connectors))
-    if any(one["state"] in _FAILING for one in connectors):
+    document = api.ask_json("GET", "/connectors")
+    connectors = converted(document, list[ConnectorAnswer])
+    output.show(form, document, lambda: _print_connectors(connectors))
+    if any(one.state in _FAILING for one in connectors):
         raise click.exceptions.Exit(1)
 
 
@@ -98,8 +98,9 @@ def status(api: Api, form: Form) -> None:
 @with_form
 def destinations(key: str, api: Api, form: Form) -> None:
     """Show the topics that a connector writes to: circuit breaker, messages and the last error of each."""
-    found: list[DestinationDocument] = api.ask_json("GET", f"/connectors/{quote(key, safe='')}/destinations")
-    output.show(form, found, lambda: _print_destinations(found))
+    document = api.ask_json("GET", f"/connectors/{quote(key, safe='')}/destinations")
+    found = converted(document, list[DestinationAnswer])
+    output.show(form, document, lambda: _print_destinations(found))
 
 
 for _command in (changes.versions, changes.activate, changes.rollback, changes.apply):
@@ -278,19 +279,19 @@ def _refused(trial: TrialDocument) -> bool:
     return any(record["outcome"] in {"refused", "invalid"} for record in trial["records"])
 
 
-def _print_connectors(connectors: list[ConnectorDocument]) -> None:
+def _print_connectors(connectors: list[ConnectorAnswer]) -> None:
     output.print_table(
         ("connector", "kind", "plugin", "state", "records", "batches", "destinations", "last commit", "last error"),
         [
             (
-                one["key"],
-                one["kind"],
-                one["plugin"],
-                one["state"],
-                one["records_count"],
-                one["batches_count"],
-                output.or_dash(one.get("destinations_count")),
-                output.local_date(one["last_commit_at"]),
+                one.key,
+                one.kind,
+                one.plugin,
+                one.state,
+                one.records_count,
+                one.batches_count,
+                output.or_dash(one.destinations_count),
+                output.local_date(one.last_commit_at),
                 _error_of(one),
             )
             for one in connectors
@@ -298,30 +299,30 @@ def _print_connectors(connectors: list[ConnectorDocument]) -> None:
     )
 
 
-def _error_of(connector: ConnectorDocument) -> str:
+def _error_of(connector: ConnectorAnswer) -> str:
     """Return the last error with its time, unless the connector has recovered from it: `errors` of the JSON has all."""
-    at, committed_at = connector["last_error_at"], connector["last_commit_at"]
-    is_past = connector["state"] not in _FAILING and not connector["consecutive_failures"]
+    at, committed_at = connector.last_error_at, connector.last_commit_at
+    is_past = connector.state not in _FAILING and not connector.consecutive_failures
     if at is None or (is_past and committed_at is not None and _moment(at) < _moment(committed_at)):
         return "-"
-    return f"{output.local_date(at)}: {connector['last_error']}"
+    return f"{output.local_date(at)}: {connector.last_error}"
 
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _print_destinations(found: list[DestinationDocument]) -> None:
+def _print_destinations(found: list[DestinationAnswer]) -> None:
     output.print_table(
         ("stream", "topic", "circuit", "partitions", "messages", "last error"),
         [
             (
-                one["stream"],
-                one["topic"],
-                one["circuit"],
-                output.or_dash(one["partitions_count"]),
-                one["messages_count"],
-                output.or_dash(one["last_error"]),
+                one.stream,
+                one.topic,
+                one.circuit,
+                output.or_dash(one.partitions_count),
+                one.messages_count,
+                output.or_dash(one.last_error),
             )
             for one in found
         ],

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
+from headrace.cli.errors import CommandError
 from headrace.cli.options.completing import TIMEOUT_SECONDS, given_option, items
 from headrace.cli.servers.http_target import Api
+
+_Answer = TypeVar("_Answer")
 
 _URL: Final = "http://127.0.0.1:8120"
 # A change is answered when the connector has stopped, which may take as long as its commit.
@@ -81,3 +85,15 @@ def with_connectors(function: Callable[..., None]) -> Callable[..., None]:
         function(api=api, **arguments)
 
     return command
+
+
+def converted(document: Any, kind: type[_Answer]) -> _Answer:
+    """Return the JSON of an answer as its type, without fields that are newer.
+
+    Raises:
+        CommandError: It is not that of connectors.
+    """
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise CommandError(f"the answer of the connectors cannot be read: {error}") from error

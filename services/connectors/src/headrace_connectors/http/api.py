@@ -28,18 +28,13 @@ from headrace_connectors.configuration.configurations import Apply, Configuratio
 from headrace_connectors.http.configuration import BODY_BYTES_MAX, ConfigurationCalls
 from headrace_connectors.http.description import document
 from headrace_connectors.http.endpoints import Endpoint, Handler
-from headrace_connectors.http.models import (
-    AbandonAnswer,
-    ConnectorAnswer,
-    DestinationAnswer,
-    HealthAnswer,
-    HistoryAnswer,
-)
+from headrace_connectors.http.models import AbandonAnswer, HealthAnswer
 from headrace_connectors.http.problems import authentication, problems
 from headrace_connectors.observability.history import INTERVAL_SECONDS, History
 from headrace_connectors.pipeline_file.models import HttpSettings
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.supervisor import Supervisor
+from headrace_connectors_api import ConnectorAnswer, ConnectorHistoryAnswer, DestinationAnswer
 from headrace_settings import Address
 
 
@@ -169,7 +164,7 @@ class _Calls:
         reading: list[tuple[str, Handler, str, Any, tuple[int, ...]]] = [
             (one, self.connector, "get_connector", ConnectorAnswer, ()),
             (f"{one}/destinations", self.destinations, "list_destinations", list[DestinationAnswer], (409,)),
-            (f"{one}/history", self.history, "get_history", HistoryAnswer, ()),
+            (f"{one}/history", self.history, "get_history", ConnectorHistoryAnswer, ()),
         ]
         for path, handler, name, answer, errors in reading:
             found.append(

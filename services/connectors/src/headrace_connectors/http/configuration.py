@@ -29,11 +29,11 @@ from headrace_connectors.http.models import (
     MappingsAnswer,
     TopicAnswer,
     ValidAnswer,
-    VersionsAnswer,
 )
 from headrace_connectors.json_errors import NOT_JSON
 from headrace_connectors.json_values import json_decoder
 from headrace_connectors.versions import Author, Family, Kind, VersionLog
+from headrace_connectors_api import ConnectorVersionsAnswer
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 AUTHOR: Final = "Headrace-Author"
@@ -85,7 +85,7 @@ class ConfigurationCalls:
                 handler=self.put_mapping,
                 name="put_mapping",
                 body=dict[str, TopicAnswer],
-                answer=VersionsAnswer,
+                answer=ConnectorVersionsAnswer,
                 status=201,
                 other_answers={200: ValidAnswer},
                 errors=_CHANGE_ERRORS,
@@ -187,7 +187,7 @@ class _Family:
         """Return the endpoints below a path."""
         name = self._family.removesuffix("s")
         changing: dict[str, Any] = {
-            "answer": VersionsAnswer,
+            "answer": ConnectorVersionsAnswer,
             "errors": (404, *_CHANGE_ERRORS),
             "headers": CONDITIONS | AUTHOR_HEADER,
         }
@@ -197,7 +197,7 @@ class _Family:
                 path=f"{path}/versions",
                 handler=self.versions,
                 name=f"list_{name}_versions",
-                answer=VersionsAnswer,
+                answer=ConnectorVersionsAnswer,
                 errors=(404, 503),
             ),
             Endpoint(
@@ -206,7 +206,7 @@ class _Family:
                 handler=self.change,
                 name=f"change_{name}",
                 body=ChangeBody,
-                answer=VersionsAnswer,
+                answer=ConnectorVersionsAnswer,
                 status=201,
                 other_answers={200: ValidAnswer},
                 errors=_CHANGE_ERRORS,

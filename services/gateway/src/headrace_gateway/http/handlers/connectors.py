@@ -8,18 +8,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from headrace_gateway.connectors.reach import reach_of
-from headrace_gateway.http.call import Call
-from headrace_gateway.http.models.connectors import (
-    ActivationBody,
+from headrace_connectors_api import (
     ConnectorAnswer,
     ConnectorHistoryAnswer,
     ConnectorVersionsAnswer,
     DestinationAnswer,
-    EpochQuery,
-    NewVersionBody,
-    NewVersionQuery,
 )
+from headrace_gateway.connectors.reach import reach_of
+from headrace_gateway.http.call import Call
+from headrace_gateway.http.models.connectors import ActivationBody, EpochQuery, NewVersionBody, NewVersionQuery
 from headrace_gateway.http.routes import Nothing, Routes
 from headrace_gateway.json_api.errors import Rejected
 from headrace_proto.errors import Status
