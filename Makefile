@@ -129,8 +129,8 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 	@touch $@
 
 # Calls for asyncio, which git does not have; installing the checkout makes them first.
-AIO := client/src/headrace/aio/admin.py
-$(AIO): client/src/headrace/sdk/admin.py client/generate_aio.py
+AIO := client/src/headrace/aio/awaited/admin.py
+$(AIO): $(wildcard client/src/headrace/sdk/blocking/*.py) client/generate_aio.py
 	@$(PYTHON) client/generate_aio.py
 
 .PHONY: setup-up

@@ -24,7 +24,7 @@ EXTRAS: Final = {
 """The distributions, and the extras of each."""
 URLS: Final = {"Homepage", "Documentation", "Changelog", "Issues", "Source"}
 BUILT: Final = {
-    "headrace": ("headrace/aio/admin.py", "headrace_gateway/console/static/index.html"),
+    "headrace": ("headrace/aio/awaited/admin.py", "headrace_gateway/console/static/index.html"),
     "headrace-core": ("headrace_proto/errors.py", "headrace_proto/catalog/v1/__init__.py"),
 }
 """Files of the distributions that git does not have: one of each kind."""

@@ -14,8 +14,8 @@ from typing import Final
 
 NATIVE: Final = Path("core/python/headrace_core/__init__.pyi")
 """Stand-in for the native module, which is built and not imported from a file."""
-_CALLS: Final = Path("client/src/headrace/sdk/admin.py")
-"""Source of `headrace.aio.admin`, which is made from it."""
+_BLOCKING: Final = Path("client/src/headrace/sdk/blocking")
+"""Sources of `headrace.aio.awaited`, which is made from them."""
 _TEST_ROOTS: Final = (Path("spark/tests"), Path("spark/tests/jobs"))
 """Directories whose modules are imported by their bare names."""
 
@@ -33,7 +33,10 @@ class Files:
         self._root = root
         self._paths = set(paths)
         self._modules = {name: path for path in self._paths if path.suffix == ".py" for name in _names(path)}
-        self._modules |= {"headrace_core": NATIVE, "headrace.aio.admin": _CALLS}
+        self._modules["headrace_core"] = NATIVE
+        for path in self._paths:
+            if path.parent == _BLOCKING:
+                self._modules[f"headrace.aio.awaited.{path.stem}"] = path
         self._needs = {path: set(self._needed_by(path)) for path in self._paths if path.suffix == ".py"}
 
     def reached_from(self, changed: Iterable[Path]) -> set[Path]:

@@ -132,7 +132,7 @@ def test_incomplete_wheels_are_found(tmp_path: Path) -> None:
         archive.writestr("headrace-1.0.0.dist-info/METADATA", "Metadata-Version: 2.4\nName: headrace\nVersion: 1.0.0\n")
     found = finished.problems(wheel, "1.0.1")
     assert "its version is 1.0.0, not 1.0.1" in found
-    assert "it does not contain headrace/aio/admin.py" in found
+    assert "it does not contain headrace/aio/awaited/admin.py" in found
     assert "it does not contain headrace_gateway/console/static/index.html" in found
     assert "it does not contain the license" in found
     assert "it contains tests or compiled files" in found
@@ -174,11 +174,10 @@ def test_crates_are_listed_without_paths_of_this_machine(tmp_path: Path) -> None
 
 def test_a_wheel_without_the_console_is_not_built(tmp_path: Path) -> None:
     """The hook of the build, in a project of its own; it also makes the calls for asyncio."""
-    calls = Path("client/src/headrace/sdk/admin.py")
-    made = tmp_path / "client/src/headrace/aio/admin.py"
-    for directory in (tmp_path / calls.parent, made.parent):
-        directory.mkdir(parents=True)
-    for path in (Path("release/build_hook.py"), Path("client/generate_aio.py"), calls):
+    calls = Path("client/src/headrace/sdk/blocking")
+    made = tmp_path / "client/src/headrace/aio/awaited/admin.py"
+    shutil.copytree(ROOT / calls, tmp_path / calls)
+    for path in (Path("release/build_hook.py"), Path("client/generate_aio.py")):
         shutil.copy(ROOT / path, tmp_path / (path if path.parts[0] == "client" else path.name))
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'

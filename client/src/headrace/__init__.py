@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from headrace.sdk.client import Client, connect
     from headrace.sdk.consumer import Consumer
-    from headrace.sdk.direct import DirectProducer, Outgoing
+    from headrace.sdk.direct import Outgoing
+    from headrace.sdk.direct_producer import DirectProducer
     from headrace.sdk.errors import (
         AlreadyExists,
         BufferFull,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
         RequestRefused,
     )
     from headrace.sdk.options import ClientOptions, ConsumerOptions, DirectProducerOptions, ProducerOptions
-    from headrace.sdk.producer import Producer, ProducerCounters
+    from headrace.sdk.producer import Producer
+    from headrace.sdk.pushing import ProducerCounters
     from headrace.sdk.results import Deliveries, Delivery, Gap
     from headrace.sdk.stages import Stage
     from headrace.sdk.starts import END, FIRST, Start, at_offset, at_time
@@ -75,7 +77,8 @@ if TYPE_CHECKING:
 _PLACES: Final = {
     "headrace.sdk.client": ("Client", "connect"),
     "headrace.sdk.consumer": ("Consumer",),
-    "headrace.sdk.direct": ("DirectProducer", "Outgoing"),
+    "headrace.sdk.direct": ("Outgoing",),
+    "headrace.sdk.direct_producer": ("DirectProducer",),
     "headrace.sdk.errors": (
         "AlreadyExists",
         "BufferFull",
@@ -92,7 +95,8 @@ _PLACES: Final = {
         "RequestRefused",
     ),
     "headrace.sdk.options": ("ClientOptions", "ConsumerOptions", "DirectProducerOptions", "ProducerOptions"),
-    "headrace.sdk.producer": ("Producer", "ProducerCounters"),
+    "headrace.sdk.producer": ("Producer",),
+    "headrace.sdk.pushing": ("ProducerCounters",),
     "headrace.sdk.results": ("Deliveries", "Delivery", "Gap"),
     "headrace.sdk.stages": ("Stage",),
     "headrace.sdk.starts": ("END", "FIRST", "Start", "at_offset", "at_time"),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import headrace
-import headrace.aio.consumer
-import headrace.sdk.consumer
+import headrace.aio.awaited.consumer
+import headrace.sdk.blocking.consumer
 from headrace.aio.consumer import Consumer as AwaitedConsumer
 from headrace.sdk.clock import replace_clock
 from headrace.sdk.consumer import Consumer
@@ -143,7 +143,7 @@ class Committing:
 @pytest.fixture(params=[Consumer, AwaitedConsumer], ids=["blocking", "asyncio"])
 def committing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Committing:
     native = Native()
-    for module in (headrace.sdk.consumer, headrace.aio.consumer):
+    for module in (headrace.sdk.blocking.consumer, headrace.aio.awaited.consumer):
         monkeypatch.setattr(module, "native_consumer", lambda *_, **__: native)
     return Committing(request.param, native)
 

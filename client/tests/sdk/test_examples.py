@@ -17,9 +17,10 @@ from headrace_embedded import Server
 MODULES: tuple[ModuleType, ...] = (
     headrace,
     headrace.aio,
-    *(import_module(f"headrace.{name}") for name in ("aio.client", "aio.consumer", "aio.direct", "aio.producer")),
-    *(import_module(f"headrace.sdk.{name}") for name in ("client", "consumer", "errors", "options", "producer")),
-    *(import_module(f"headrace.sdk.{name}") for name in ("direct", "results", "starts", "telemetry")),
+    *(import_module(f"headrace.aio.{name}") for name in ("client", "consumer", "deliveries", "direct", "producer")),
+    *(import_module(f"headrace.sdk.{name}") for name in ("client", "consumer", "direct", "direct_producer", "errors")),
+    *(import_module(f"headrace.sdk.{name}") for name in ("options", "producer", "results", "starts", "telemetry")),
+    *(import_module(f"headrace.sdk.blocking.{name}") for name in ("client", "consumer", "direct", "producer")),
     import_module("headrace.otel"),
     headrace_core,
 )

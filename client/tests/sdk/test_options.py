@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.sdk.admin import micros
+from headrace.sdk.blocking.admin import micros
 from headrace.sdk.options import checked_options, key_bytes
 from headrace.sdk.starts import start_of
 

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -33,9 +34,18 @@ def test_every_public_name_can_be_imported_and_is_documented(module: ModuleType)
             assert not callable(value) or inspect.getdoc(value), name
             continue
         assert inspect.getdoc(value), name
-        for member in vars(value):
+        for member in dir(value):
             if not member.startswith("_") and callable(getattr(value, member)) and value.__module__[:8] == "headrace":
                 assert inspect.getdoc(getattr(value, member)), f"{name}.{member}"
+
+
+def test_documented_arguments_exist() -> None:
+    """Documentation of calls for asyncio is made from that of others, which have more arguments."""
+    for kind in (getattr(module, name) for module in (headrace, headrace.aio) for name in module.__all__):
+        for name, member in inspect.getmembers(kind, inspect.isfunction) if isinstance(kind, type) else ():
+            documented = re.search(r"^ *Args:\n((?: .*\n)+)", inspect.getdoc(member) or "", re.MULTILINE)
+            arguments = re.findall(r"^    \**(\w+): ", documented[1], re.MULTILINE) if documented else []
+            assert set(arguments) <= set(inspect.signature(member).parameters), f"{kind}.{name}"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

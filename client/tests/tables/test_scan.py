@@ -174,7 +174,7 @@ def scan_of(*extents: tuple[int, int] | None) -> Scan:
 
 def awaited_scan_of(*extents: tuple[int, int] | None) -> headrace.aio.scan.Scan:
     client: Any = AwaitedPartition(*extents)
-    return headrace.aio.scan.Scan(client=client, threads=client, stream="s", topic="t")
+    return headrace.aio.scan.Scan(client=client, stream="s", topic="t")
 
 
 async def test_a_partition_is_asked_itself_for_its_offsets() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from headrace.sdk.errors import native
-from headrace.sdk.results import value_of
-from headrace_core import Completions, Pending
+from headrace_core import Completions
 
 
 class Notifies(Protocol):
@@ -52,15 +51,6 @@ class Bridge:
             await future
         finally:
             self._futures.pop(number, None)
-
-    async def finished(self, pending: Pending) -> Any:
-        """Wait for an operation and return its result.
-
-        Raises:
-            HeadraceError: It has failed.
-        """
-        await self.ended(pending)
-        return value_of(pending)
 
 
 _BRIDGES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge]] = WeakKeyDictionary()

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import Self, TypeVar
 
-from headrace.aio.admin import Admin
+from headrace.aio.awaited.client import ClientCalls
 from headrace.aio.bridge import bridge
-from headrace.aio.consumer import Consumer, PartitionCallback
-from headrace.aio.direct import DirectProducer
-from headrace.aio.producer import Producer
+from headrace.aio.opening import Opening
 from headrace.aio.threads import ThreadCalls
+from headrace.aio.waiting import finished
 from headrace.sdk.address import Address, address_of
-from headrace.sdk.calls import Call, Name
+from headrace.sdk.calls import Call
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.errors import ClientClosed
-from headrace.sdk.options import (
-    ClientOptions,
-    ConsumerArguments,
-    ConsumerOptions,
-    DirectProducerArguments,
-    ProducerArguments,
-    ProducerOptions,
-    checked_direct_options,
-    checked_options,
-)
-from headrace.sdk.starts import FIRST, StartLike, start_of
+from headrace.sdk.options import ClientOptions
 from headrace.sdk.telemetry import hooks_of
 from headrace_core import Requester, SessionConfig
-
-if TYPE_CHECKING:
-    from headrace.aio.scan import Scan
-    from headrace.tables.misfits import OnError
 
 Value = TypeVar("Value")
 
@@ -61,7 +43,7 @@ def connect(
     return Client(address_of(url, username=username, password=password, token=token), options or ClientOptions())
 
 
-class Client(Admin):
+class Client(ClientCalls, Opening):
     """A client whose calls are awaited. It connects again when a connection breaks, and belongs to one event loop.
 
     Cancelling a call abandons its answer; the request may have its effect.
@@ -85,7 +67,7 @@ class Client(Admin):
         self._is_open = False
         """True from the first connection to `close`: a client that is awaited, and then entered, opens once."""
 
-    async def _open(self) -> Self:
+    async def _ensure_open(self) -> Self:
         if self._is_open:
             return self
         with ExitStack() as cleanup:
@@ -102,7 +84,7 @@ class Client(Admin):
             self._config = session_config(address, self._options, self._hooks)
             self._requester = Requester(self._config)
             cleanup.callback(self._requester.close)
-            await bridge().finished(self._requester.opened())
+            await finished(self._requester.opened())
             self._cleanup = cleanup.pop_all()
             self._is_open = True
         return self
@@ -110,9 +92,6 @@ class Client(Admin):
     def __repr__(self) -> str:
         """Name the servers."""
         return f"Client({self._address.place})"
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self._open().__await__()
 
     async def call(self, call: Call[Value]) -> Value:
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
@@ -126,80 +105,12 @@ class Client(Admin):
             raise ClientClosed("the client is not connected: use `async with`, or await it")
         return self._requester, self._config
 
-    def producer(self, stream: Name, topic: Name, **options: Unpack[ProducerArguments]) -> Producer:
-        """Return a producer for a topic; use it with ``async with``. Arguments as of `headrace.Client.producer`."""
-        return Producer(self._opened()[1], stream, topic, checked_options(ProducerOptions, options), self._hooks)
+    @property
+    def _session(self) -> SessionConfig:
+        return self._opened()[1]
 
-    def direct_producer(self, **options: Unpack[DirectProducerArguments]) -> DirectProducer:
-        """Return a producer without a topic; use it with ``async with``. As `headrace.Client.direct_producer`."""
-        return DirectProducer(self._opened()[1], checked_direct_options(options), self._hooks)
-
-    def consumer(
-        self,
-        stream: Name,
-        topic: Name,
-        *,
-        group: Name | None = None,
-        name: Name | None = None,
-        partitions: list[int] | None = None,
-        start: StartLike = FIRST,
-        on_assigned: PartitionCallback | None = None,
-        on_revoked: PartitionCallback | None = None,
-        on_lost: PartitionCallback | None = None,
-        **options: Unpack[ConsumerArguments],
-    ) -> Consumer:
-        """Return a consumer of a topic. Arguments as of `headrace.Client.consumer`; callbacks may be coroutines."""
-        return Consumer(
-            self._opened()[1],
-            stream,
-            topic,
-            group=group,
-            name=name,
-            partitions=partitions,
-            start=start_of(start),
-            callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
-            options=checked_options(ConsumerOptions, options),
-            hooks=self._hooks,
-        )
-
-    def scan(
-        self,
-        stream: Name,
-        topic: Name,
-        *,
-        columns: Sequence[str] | None = None,
-        partitions: Sequence[int] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        offsets: tuple[int, int] | None = None,
-        where: Any = None,
-        decode: Any = None,
-        on_error: OnError = "raise",
-    ) -> Scan:
-        """Return a topic as a table. Arguments and errors as of `headrace.Client.scan`.
-
-        Its `table` is awaited, and its `batches` are iterated over with ``async for``.
-        """
-        from headrace.aio.scan import Scan  # noqa: PLC0415 - Arrow is imported where it is asked for
-        from headrace.tables.arrow import DEFAULT_COLUMNS  # noqa: PLC0415
-
-        requester, config = self._opened()
-        scan = Scan(
-            client=self,
-            threads=ThreadCalls(requester, config, self._options.request_timeout),
-            stream=stream,
-            topic=topic,
-            columns=tuple(columns) if columns is not None else DEFAULT_COLUMNS,
-            partitions=partitions,
-            since=since,
-            until=until,
-            offsets=offsets,
-            where=where,
-            decode=decode,
-            on_error=on_error,
-        )
-        _ = scan.schema
-        return scan
+    def _for_threads(self) -> ThreadCalls:
+        return ThreadCalls(*self._opened(), self._options.request_timeout)
 
     async def close(self) -> None:
         """Close the connection of calls, and stop an embedded server."""
@@ -213,11 +124,3 @@ class Client(Admin):
         self._cleanup.close()
         if self._hooks is not None:
             self._hooks.close()
-
-    async def __aenter__(self) -> Self:
-        return await self._open()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from headrace.sdk.errors import HeadraceError
-from headrace.sdk.starts import at_offset, at_time
-from headrace.tables.scan import Reads
+from headrace.aio.awaited.scan import ScanCalls
 from headrace.tables.scan import Scan as BlockingScan
-from headrace.tables.selection import QUIET_SECONDS, READING, Range, Selection
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,70 +18,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan(Selection):
+class Scan(ScanCalls):
     """A topic as a table that is read when it is asked for: see `headrace.aio.Client.scan`.
 
     Polars and DuckDB read on threads of their own, and wait there: `await scan.lazy().collect_async()`, and
     `await asyncio.to_thread(scan.relation().fetchall)`.
     """
-
-    client: Client
-    threads: Reads
-    """The same client, for threads."""
-
-    async def ranges(self) -> list[Range]:
-        """Return the offsets that will be read: found by the indexes of the server, without reading messages."""
-        found = []
-        chosen = self._chosen()
-        if chosen is None:
-            chosen = [partition.id for partition in (await self.client.topic(self.stream, self.topic)).partitions]
-        for id_ in chosen:
-            # The partition itself is asked: the statistics of a topic may be old where a node has not answered.
-            whole = await self.client.plan(self.stream, self.topic, id_)
-            part = Range(id_, whole.first_offset, whole.next_offset)
-            start, end = part.start, part.end
-            if self.since is not None:
-                start = await self._first_since(part, self.since)
-            if self.until is not None:
-                end = await self._first_since(part, self.until)
-            clipped = self._clipped(Range(part.partition_id, start, end))
-            if clipped.start < clipped.end:
-                found.append(clipped)
-        return found
-
-    async def _first_since(self, part: Range, moment: datetime) -> int:
-        polled = await self.client.read(
-            self.stream, self.topic, partition=part.partition_id, start=at_time(moment), count=1
-        )
-        return min(part.end, polled[0].offset) if len(polled) else part.end
-
-    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
-        """Read, and yield record batches of one partition each."""
-        rows = self._converter()
-        for part in await self.ranges():
-            async with self.client.consumer(
-                self.stream, self.topic, partitions=[part.partition_id], start=at_offset(part.start), **READING
-            ) as consumer:
-                while True:
-                    batch = await consumer.poll(QUIET_SECONDS)
-                    if batch is None:
-                        if await self._ends_early(part):
-                            break
-                        continue
-                    # Decoding is work for a thread: the event loop has others to serve.
-                    yield await asyncio.to_thread(rows, batch, part)
-                    if batch.next_offset >= part.end:
-                        break
-
-    async def _ends_early(self, part: Range) -> bool:
-        try:
-            now = await self.client.plan(self.stream, self.topic, part.partition_id)
-        except HeadraceError as error:
-            if not error.retryable:
-                raise
-            # The node is away, for example: the consumer waits for that, too.
-            return False
-        return self._is_removed(part, now)
 
     async def table(self) -> pa.Table:
         """Read everything into memory."""
@@ -95,7 +31,7 @@ class Scan(Selection):
 
     def _on_threads(self) -> BlockingScan:
         return BlockingScan(
-            client=self.threads,
+            client=cast("Client", self.client)._for_threads(),  # noqa: SLF001 - of the same package
             stream=self.stream,
             topic=self.topic,
             columns=self.columns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, Unpack
 
-from headrace.sdk.admin import Admin
+from headrace.sdk.blocking.admin import Admin
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.consumer import Consumer
 from headrace.sdk.errors import native

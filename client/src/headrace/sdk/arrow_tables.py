@@ -10,7 +10,7 @@ from headrace.sdk.errors import InvalidArgument
 from headrace_core import Batch, TableReader, TableRows, batch_stream
 
 if TYPE_CHECKING:
-    from headrace.sdk.producer import HeaderValue
+    from headrace.sdk.pushing import HeaderValue
 
 
 class ArrowStream(Protocol):

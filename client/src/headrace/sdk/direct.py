@@ -1,4 +1,4 @@
-"""The blocking producer without a topic, and what it has in common with the one for asyncio."""
+"""Sending to any topic, in steps that do not depend on how their caller waits."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import headrace_core as core
 from headrace.sdk.calls import Name, check_name, encoded, found
 from headrace.sdk.errors import HeadraceError, InvalidArgument, NotFound, native
 from headrace.sdk.options import KEY_HEADER, DirectProducerOptions, key_bytes
-from headrace.sdk.producer import KEY_WITHOUT_EFFECT, Headers, HeaderValue, header_dict, refused
-from headrace.sdk.results import Deliveries, finished, value_of
+from headrace.sdk.pushing import KEY_WITHOUT_EFFECT, Headers, HeaderValue, header_dict, refused
+from headrace.sdk.results import Deliveries, value_of
 from headrace.sdk.stages import Incarnations, Stage, Step, Steps
 from headrace.sdk.telemetry import Hooks, SentBatch
 from headrace_core import Delivered, Pending, SessionConfig
@@ -386,178 +385,3 @@ def bound_only(name: str) -> NoReturn:
     raise InvalidArgument(
         f"{name}: this producer has no topic; use send_to(stream, topic, messages), or client.producer(stream, topic)"
     )
-
-
-class DirectProducer:
-    """Sends messages to any topic at once, and waits until the server has them. It may be used by many threads.
-
-    One connection serves all topics, and nothing is buffered and nothing is sent again: a message that `send_to` has
-    returned is stored, and what to do about another is the caller's decision. For sending in the background there is
-    `Producer`, which has a topic.
-
-    Examples:
-        >>> with client.direct_producer() as producer:
-        ...     runs = producer.send_to("shop", "orders", [b"1", b"2"], key="customer-7")
-        >>> [(place.offset, count) for place, count in runs]
-        [(0, 2)]
-    """
-
-    def __init__(
-        self,
-        config: SessionConfig,
-        options: DirectProducerOptions,
-        *,
-        hooks: Hooks | None = None,
-        open_timeout: float | None = None,
-    ) -> None:
-        """Connect; `Client.direct_producer` is the usual way."""
-        self._steps = DirectSteps(config, options, hooks)
-        finished(native(self._steps.native.opened), open_timeout)
-
-    def send_to(
-        self,
-        stream: Name,
-        topic: Name,
-        messages: Messages,
-        *,
-        key: bytes | str | None = None,
-        partition: int | None = None,
-        headers: Headers | None = None,
-    ) -> Runs:
-        """Send messages to a topic, and wait until the server has them.
-
-        Messages of one partition keep their order. Without key and partition, calls take turns over the partitions.
-        Messages beyond `batch_bytes` are sent when those before them are stored.
-
-        Args:
-            stream: The stream.
-            topic: The topic.
-            messages: A payload, several payloads, or `Outgoing` with properties of their own.
-            key: As of `Producer.send`, for all payloads.
-            partition: As of `Producer.send`, for all payloads.
-            headers: As of `Producer.send`, for all payloads.
-
-        Returns:
-            For each run of messages with consecutive offsets, its first place and its length.
-
-        Raises:
-            NotFound: The stream or the topic does not exist.
-            RequestRefused: The server refused messages; they are not stored.
-            DeadlineExceeded: Not sent within `delivery_timeout`; they are not stored.
-            OutcomeUnknown: Messages may be stored.
-            InvalidArgument: A message cannot be sent.
-
-        After an exception, other messages of the same call may be stored: those of other partitions, and those before.
-
-        Examples:
-            >>> from headrace import Outgoing
-            >>> with client.direct_producer() as producer:
-            ...     orders = [Outgoing(b"tea", key="anna"), Outgoing(b"milk", partition=0, headers={"cold": True})]
-            ...     sum(count for _, count in producer.send_to("shop", "orders", orders))
-            2
-        """
-        return run_steps(self._steps.send_to((stream, topic), messages, key, partition, headers))
-
-    def send_groups(self, groups: Mapping[Destination, Messages]) -> dict[Destination, Runs | HeadraceError]:
-        """Send messages to several topics, to `max_concurrent_destinations` of them at a time.
-
-        Args:
-            groups: Messages as of `send_to`, by stream and topic.
-
-        Returns:
-            For each stream and topic what `send_to` would return or raise: a failure affects no other topic.
-
-        Examples:
-            >>> with client.direct_producer() as producer:
-            ...     results = producer.send_groups({("shop", "orders"): [b"tea"], ("shop", "missing"): [b"milk"]})
-            >>> [type(result).__name__ for result in results.values()]
-            ['list', 'NotFound']
-        """
-        return run_steps(self._steps.send_groups(groups))
-
-    def stage(self, stream: Name, topic: Name, messages: Messages, *, lifetime: timedelta | None = None) -> list[Stage]:
-        """Store messages of a topic in stages, where no reader sees them until `Client.commit_transaction`.
-
-        A stage is on the disk of its server when this returns. One that is not committed is removed when its lifetime
-        is over, or by `Client.abort_transaction`.
-
-        Args:
-            stream: The stream.
-            topic: The topic.
-            messages: As of `send_to`.
-            lifetime: Time within which stages can be committed, a week at most; None: a day.
-
-        Returns:
-            The stages. Those of one partition are in the order of its messages, and are committed in this order.
-
-        Raises:
-            NotFound: The stream or the topic does not exist.
-            RequestRefused: The server refused messages. The user needs the permissions to send and to poll.
-            DeadlineExceeded: Not sent within `delivery_timeout`.
-            OutcomeUnknown: A stage may be stored, and expires.
-            InvalidArgument: A message cannot be sent.
-
-        Examples:
-            >>> with client.direct_producer() as producer:
-            ...     stages = producer.stage("shop", "orders", [b"tea", b"milk"])
-            ...     done = client.commit_transaction("shop", "import", "run-1", 1, stages)
-            >>> done.already_committed
-            False
-        """
-        return run_steps(self._steps.stage((stream, topic), messages, lifetime))
-
-    def stage_groups(
-        self, groups: Mapping[Destination, Messages], *, lifetime: timedelta | None = None
-    ) -> dict[Destination, list[Stage] | HeadraceError]:
-        """Store messages of several topics in stages, `max_concurrent_destinations` of them at a time.
-
-        Args:
-            groups: Messages as of `send_to`, by stream and topic.
-            lifetime: As of `stage`.
-
-        Returns:
-            For each stream and topic what `stage` would return or raise.
-
-        Examples:
-            >>> with client.direct_producer() as producer:
-            ...     staged = producer.stage_groups({("shop", "orders"): [b"tea"], ("shop", "missing"): [b"milk"]})
-            >>> [type(result).__name__ for result in staged.values()]
-            ['list', 'NotFound']
-        """
-        return run_steps(self._steps.stage_groups(groups, lifetime))
-
-    def close(self) -> None:
-        """Close the connection. Calls of other threads that wait fail."""
-        self._steps.native.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    if not TYPE_CHECKING:
-        # Type checkers find these calls by themselves.
-
-        def send(self, *_arguments: object, **_options: object) -> NoReturn:
-            """Refuse the call."""
-            bound_only("send")
-
-        def send_many(self, *_arguments: object, **_options: object) -> NoReturn:
-            """Refuse the call."""
-            bound_only("send_many")
-
-
-def run_steps(steps: Steps[Value]) -> Value:
-    """Wait for each step, and return the result."""
-    try:
-        while True:
-            step = next(steps)
-            if isinstance(step, float):
-                time.sleep(step)
-            else:
-                native(step.wait)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return] # the value of these steps

@@ -10,7 +10,7 @@ from headrace.sdk.errors import DeadlineExceeded, HeadraceError, native, transla
 from headrace_core import Delivered, Delivery, Pending, SessionError, translate_failures
 from headrace_core import Deliveries as NativeDeliveries
 
-__all__ = ["Deliveries", "Delivery", "Gap", "finished", "value_of"]
+__all__ = ["Deliveries", "Delivery", "Gap", "value_of"]
 
 Result = TypeVar("Result")
 
@@ -94,24 +94,6 @@ def _documented(error: BaseException) -> BaseException:
 
 
 translate_failures(_documented)
-
-
-def finished(pending: Pending, timeout: float | None = None, *, since: float | None = None) -> Any:
-    """Wait for an operation and return its result.
-
-    Args:
-        pending: The operation.
-        timeout: Seconds to wait; None: as long as it takes.
-        since: Time of `time.monotonic` from which on they count; None: from now on.
-
-    Raises:
-        DeadlineExceeded: It has not ended in time.
-        HeadraceError: It has failed.
-    """
-    left = timeout if timeout is None or since is None else max(0.0, since + timeout - time.monotonic())
-    if not native(pending.wait, left):
-        raise DeadlineExceeded(f"not finished within {timeout} s", retryable=False)
-    return value_of(pending)
 
 
 def value_of(pending: Pending) -> Any:

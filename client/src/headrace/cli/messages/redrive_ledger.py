@@ -22,7 +22,8 @@ from headrace.cli.servers.resolving import Identifier, TopicPath
 from headrace.cli.servers.target import Target
 from headrace.connection import Credentials, Ticket, Token
 from headrace.sdk.client import Client, connect
-from headrace.sdk.direct import DirectProducer, Outgoing
+from headrace.sdk.direct import Outgoing
+from headrace.sdk.direct_producer import DirectProducer
 from headrace.sdk.errors import HeadraceError
 from headrace.sdk.stages import Stage
 from headrace_core import Client as Connection

@@ -16,7 +16,8 @@ from headrace.cli.servers.resolving import Identifier, TopicPath, find_topic
 from headrace.cli.servers.target import Target
 from headrace.sdk.client import Client as Transactions
 from headrace.sdk.dead_letters import HEADERS, PREFIX
-from headrace.sdk.direct import DirectProducer, Outgoing
+from headrace.sdk.direct import Outgoing
+from headrace.sdk.direct_producer import DirectProducer
 from headrace.sdk.errors import NotFound
 from headrace_core import (
     Client,

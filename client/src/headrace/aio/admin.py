@@ -1,6 +1,6 @@
-"""Calls about streams, topics, users and everything else but sending and consuming.
+"""Calls about streams, topics, users and everything else but sending and consuming, for asyncio.
 
-`headrace.aio.admin` is made from this file: see `client/generate_aio.py`.
+Made by `client/generate_aio.py` from `headrace.sdk.admin`: change it there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Literal, TypeVar
 
 import headrace_core as core
+from headrace.sdk.admin import micros
 from headrace.sdk.calls import Call, Name, changing, encoded, found, nothing, reading
 from headrace.sdk.errors import AlreadyExists
 from headrace.sdk.stages import Stage, references
@@ -22,70 +23,60 @@ _READER = 0
 _NEVER = 2**64 - 1
 
 
-def micros(duration: timedelta | Literal["never"] | None) -> int:
-    """Return an expiry in microseconds; None as 0, which means the server's default."""
-    if duration == "never":
-        return _NEVER
-    if duration is None:
-        return 0
-    # By its fields: subclasses, such as those of Pendulum, cannot be divided by a `timedelta`.
-    return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
-
-
 class Admin(ABC):
     """Calls of the binary protocol. Each raises `HeadraceError`, in particular `NotFound` and `PermissionDenied`."""
 
     @abstractmethod
-    def call(self, call: Call[Value]) -> Value:
+    async def call(self, call: Call[Value]) -> Value:
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
 
     # ---- the server
 
-    def ping(self) -> None:
+    async def ping(self) -> None:
         """Send a request that does nothing."""
-        return self.call(reading(core.encode_ping(), nothing))
+        return await self.call(reading(core.encode_ping(), nothing))
 
-    def stats(self) -> core.Stats:
+    async def stats(self) -> core.Stats:
         """Get statistics of the server."""
-        return self.call(reading(core.encode_get_stats(), core.decode_stats))
+        return await self.call(reading(core.encode_get_stats(), core.decode_stats))
 
-    def cluster(self) -> core.Cluster:
+    async def cluster(self) -> core.Cluster:
         """Get the nodes of the cluster."""
-        return self.call(reading(core.encode_get_cluster_metadata(), core.decode_cluster))
+        return await self.call(reading(core.encode_get_cluster_metadata(), core.decode_cluster))
 
-    def capabilities(self) -> core.Capabilities:
+    async def capabilities(self) -> core.Capabilities:
         """Get the extensions of the server and its limits."""
-        return self.call(reading(core.encode_capabilities(), core.decode_capabilities))
+        return await self.call(reading(core.encode_capabilities(), core.decode_capabilities))
 
-    def me(self) -> core.Connection:
+    async def me(self) -> core.Connection:
         """Get the connection of these calls, as the server lists it."""
-        return self.call(reading(core.encode_get_me(), found(core.decode_connection, "connection")))
+        return await self.call(reading(core.encode_get_me(), found(core.decode_connection, "connection")))
 
-    def connections(self) -> list[core.Connection]:
+    async def connections(self) -> list[core.Connection]:
         """List the connections of all clients."""
-        return self.call(reading(core.encode_get_clients(), core.decode_connections))
+        return await self.call(reading(core.encode_get_clients(), core.decode_connections))
 
-    def connection(self, client_id: int) -> core.Connection:
+    async def connection(self, client_id: int) -> core.Connection:
         """Get a connection."""
         encode = encoded(lambda: core.encode_get_client(client_id=client_id))
-        return self.call(reading(encode, found(core.decode_connection, f"connection {client_id}")))
+        return await self.call(reading(encode, found(core.decode_connection, f"connection {client_id}")))
 
-    def disconnect(self, client_id: int) -> None:
+    async def disconnect(self, client_id: int) -> None:
         """Close a connection. Its client may connect again."""
-        return self.call(changing(encoded(lambda: core.encode_disconnect_client(client_id=client_id)), nothing))
+        return await self.call(changing(encoded(lambda: core.encode_disconnect_client(client_id=client_id)), nothing))
 
     # ---- streams
 
-    def streams(self) -> list[core.Stream]:
+    async def streams(self) -> list[core.Stream]:
         """List the streams."""
-        return self.call(reading(core.encode_get_streams(), core.decode_streams))
+        return await self.call(reading(core.encode_get_streams(), core.decode_streams))
 
-    def stream(self, stream: Name) -> core.Stream:
+    async def stream(self, stream: Name) -> core.Stream:
         """Get a stream with its topics."""
         encode = encoded(lambda: core.encode_get_stream(stream=stream))
-        return self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}"), stream=stream))
+        return await self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}"), stream=stream))
 
-    def create_stream(self, name: str, *, exist_ok: bool = False) -> core.Stream:
+    async def create_stream(self, name: str, *, exist_ok: bool = False) -> core.Stream:
         """Create a stream.
 
         Args:
@@ -94,44 +85,44 @@ class Admin(ABC):
         """
         encode = encoded(lambda: core.encode_create_stream(name=name))
         try:
-            return self.call(changing(encode, found(core.decode_stream, f"stream {name!r}"), stream=name))
+            return await self.call(changing(encode, found(core.decode_stream, f"stream {name!r}"), stream=name))
         except AlreadyExists:
             if not exist_ok:
                 raise
-        return self.stream(name)
+        return await self.stream(name)
 
-    def rename_stream(self, stream: Name, name: str) -> None:
+    async def rename_stream(self, stream: Name, name: str) -> None:
         """Give a stream another name."""
-        return self.call(
+        return await self.call(
             changing(encoded(lambda: core.encode_update_stream(stream=stream, name=name)), nothing, stream=stream)
         )
 
-    def purge_stream(self, stream: Name) -> None:
+    async def purge_stream(self, stream: Name) -> None:
         """Remove all messages of a stream."""
-        return self.call(changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing, stream=stream))
+        return await self.call(changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing, stream=stream))
 
-    def delete_stream(self, stream: Name) -> None:
+    async def delete_stream(self, stream: Name) -> None:
         """Delete a stream with everything in it."""
-        return self.call(changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing, stream=stream))
+        return await self.call(changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing, stream=stream))
 
     # ---- topics and partitions
 
-    def topics(self, stream: Name) -> list[core.Topic]:
+    async def topics(self, stream: Name) -> list[core.Topic]:
         """List the topics of a stream."""
-        return self.call(
+        return await self.call(
             reading(encoded(lambda: core.encode_get_topics(stream=stream)), core.decode_topics, stream=stream)
         )
 
-    def topic(self, stream: Name, topic: Name) -> core.Topic:
+    async def topic(self, stream: Name, topic: Name) -> core.Topic:
         """Get a topic with its partitions."""
         encode = encoded(lambda: core.encode_get_topic(stream=stream, topic=topic))
-        return self.call(
+        return await self.call(
             reading(
                 encode, found(core.decode_topic, f"topic {topic!r} in stream {stream!r}"), stream=stream, topic=topic
             )
         )
 
-    def create_topic(
+    async def create_topic(
         self,
         stream: Name,
         name: str,
@@ -162,12 +153,12 @@ class Admin(ABC):
             )
         )
         try:
-            return self.call(changing(encode, found(core.decode_topic, f"topic {name!r}"), stream=stream, topic=name))
+            return await self.call(changing(encode, found(core.decode_topic, f"topic {name!r}"), stream=stream, topic=name))
         except AlreadyExists as error:
             if not exist_ok:
                 raise
             taken = error
-        existing = self.topic(stream, name)
+        existing = await self.topic(stream, name)
         if existing.partitions_count != partitions:
             counts = f"{existing.partitions_count} partitions, not {partitions}"
             raise AlreadyExists(
@@ -175,7 +166,7 @@ class Admin(ABC):
             )
         return existing
 
-    def update_topic(
+    async def update_topic(
         self,
         stream: Name,
         topic: Name,
@@ -194,11 +185,11 @@ class Admin(ABC):
                 max_size_bytes=max_size_bytes,
             )
         )
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
-    def purge_topic(self, stream: Name, topic: Name) -> None:
+    async def purge_topic(self, stream: Name, topic: Name) -> None:
         """Remove all messages of a topic; offsets begin at 0 again."""
-        return self.call(
+        return await self.call(
             changing(
                 encoded(lambda: core.encode_purge_topic(stream=stream, topic=topic)),
                 nothing,
@@ -207,9 +198,9 @@ class Admin(ABC):
             )
         )
 
-    def delete_topic(self, stream: Name, topic: Name) -> None:
+    async def delete_topic(self, stream: Name, topic: Name) -> None:
         """Delete a topic with everything in it."""
-        return self.call(
+        return await self.call(
             changing(
                 encoded(lambda: core.encode_delete_topic(stream=stream, topic=topic)),
                 nothing,
@@ -218,31 +209,31 @@ class Admin(ABC):
             )
         )
 
-    def partitions(self, stream: Name, topic: Name) -> list[core.PartitionDescription]:
+    async def partitions(self, stream: Name, topic: Name) -> list[core.PartitionDescription]:
         """List the partitions of a topic with their state and node."""
         encode = encoded(lambda: core.encode_describe_partitions(stream=stream, topic=topic))
-        return self.call(reading(encode, core.decode_partition_descriptions, stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_partition_descriptions, stream=stream, topic=topic))
 
-    def create_partitions(self, stream: Name, topic: Name, count: int) -> None:
+    async def create_partitions(self, stream: Name, topic: Name, count: int) -> None:
         """Add partitions to a topic."""
         encode = encoded(lambda: core.encode_create_partitions(stream=stream, topic=topic, partitions_count=count))
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
-    def delete_partitions(self, stream: Name, topic: Name, count: int) -> None:
+    async def delete_partitions(self, stream: Name, topic: Name, count: int) -> None:
         """Delete the last partitions of a topic, with their messages."""
         encode = encoded(lambda: core.encode_delete_partitions(stream=stream, topic=topic, partitions_count=count))
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
-    def delete_segments(self, stream: Name, topic: Name, partition: int, count: int) -> None:
+    async def delete_segments(self, stream: Name, topic: Name, partition: int, count: int) -> None:
         """Delete the oldest segments of a partition."""
         encode = encoded(
             lambda: core.encode_delete_segments(stream=stream, topic=topic, partition=partition, segments_count=count)
         )
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- messages, one poll at a time
 
-    def read(
+    async def read(
         self, stream: Name, topic: Name, *, partition: int = 0, start: StartLike = FIRST, count: int = 100
     ) -> core.MessageBatch:
         """Read messages of one partition that are there now. A consumer reads continuously.
@@ -267,16 +258,16 @@ class Admin(ABC):
                 count=count,
             )
         )
-        return self.call(reading(encode, core.decode_polled, stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_polled, stream=stream, topic=topic))
 
-    def flush(self, stream: Name, topic: Name, partition: int, *, fsync: bool = False) -> None:
+    async def flush(self, stream: Name, topic: Name, partition: int, *, fsync: bool = False) -> None:
         """Write what a server has buffered of a partition, and sync it on request."""
         encode = encoded(
             lambda: core.encode_flush_unsaved_buffer(stream=stream, topic=topic, partition=partition, fsync=fsync)
         )
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
-    def plan(
+    async def plan(
         self, stream: Name, topic: Name, partition: int, *, start: int = 0, end: int = 2**64 - 1, target_bytes: int = 0
     ) -> core.PlannedRange:
         """Split a range of a partition's offsets into parts of about the same size, without reading it."""
@@ -285,19 +276,19 @@ class Admin(ABC):
                 stream=stream, topic=topic, partition=partition, start=start, end=end, target_bytes=target_bytes
             )
         )
-        return self.call(reading(encode, core.decode_planned_range, stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_planned_range, stream=stream, topic=topic))
 
     # ---- consumer groups and stored offsets
 
-    def groups(self, stream: Name, topic: Name) -> list[core.ConsumerGroup]:
+    async def groups(self, stream: Name, topic: Name) -> list[core.ConsumerGroup]:
         """List the consumer groups of a topic, without members."""
         encode = encoded(lambda: core.encode_get_consumer_groups(stream=stream, topic=topic))
-        return self.call(reading(encode, core.decode_consumer_groups, stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_consumer_groups, stream=stream, topic=topic))
 
-    def group(self, stream: Name, topic: Name, group: Name) -> core.ConsumerGroup:
+    async def group(self, stream: Name, topic: Name, group: Name) -> core.ConsumerGroup:
         """Get a consumer group with its members."""
         encode = encoded(lambda: core.encode_get_consumer_group(stream=stream, topic=topic, group=group))
-        return self.call(
+        return await self.call(
             reading(
                 encode,
                 found(core.decode_consumer_group, f"group {group!r} of topic {topic!r}"),
@@ -307,11 +298,11 @@ class Admin(ABC):
             )
         )
 
-    def create_group(self, stream: Name, topic: Name, name: str, *, exist_ok: bool = False) -> core.ConsumerGroup:
+    async def create_group(self, stream: Name, topic: Name, name: str, *, exist_ok: bool = False) -> core.ConsumerGroup:
         """Create a consumer group; with `exist_ok`, return the existing one if there is one of this name."""
         encode = encoded(lambda: core.encode_create_consumer_group(stream=stream, topic=topic, name=name))
         try:
-            return self.call(
+            return await self.call(
                 changing(
                     encode, found(core.decode_consumer_group, f"group {name!r}"), stream=stream, topic=topic, group=name
                 )
@@ -319,14 +310,14 @@ class Admin(ABC):
         except AlreadyExists:
             if not exist_ok:
                 raise
-        return self.group(stream, topic, name)
+        return await self.group(stream, topic, name)
 
-    def delete_group(self, stream: Name, topic: Name, group: Name) -> None:
+    async def delete_group(self, stream: Name, topic: Name, group: Name) -> None:
         """Delete a consumer group with its offsets."""
         encode = encoded(lambda: core.encode_delete_consumer_group(stream=stream, topic=topic, group=group))
-        return self.call(changing(encode, nothing, stream=stream, topic=topic, group=group))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic, group=group))
 
-    def offset(
+    async def offset(
         self, stream: Name, topic: Name, partition: int, *, consumer: Name = 0, group: Name | None = None
     ) -> core.ConsumerOffset | None:
         """Get the offset that a consumer or a group has stored; None if there is none."""
@@ -339,9 +330,9 @@ class Admin(ABC):
                 partition=partition,
             )
         )
-        return self.call(reading(encode, core.decode_consumer_offset, stream=stream, topic=topic, group=group))
+        return await self.call(reading(encode, core.decode_consumer_offset, stream=stream, topic=topic, group=group))
 
-    def store_offset(self, stream: Name, topic: Name, partition: int, offset: int, *, consumer: Name) -> None:
+    async def store_offset(self, stream: Name, topic: Name, partition: int, offset: int, *, consumer: Name) -> None:
         """Store the offset of the last message that a consumer outside of groups has processed.
 
         It belongs to the user who stores the first one in the partition.
@@ -354,9 +345,9 @@ class Admin(ABC):
                 stream=stream, topic=topic, consumer=consumer, partition=partition, offset=offset
             )
         )
-        return self.call(reading(encode, nothing, stream=stream, topic=topic))
+        return await self.call(reading(encode, nothing, stream=stream, topic=topic))
 
-    def delete_offset(self, stream: Name, topic: Name, partition: int, *, consumer: Name) -> None:
+    async def delete_offset(self, stream: Name, topic: Name, partition: int, *, consumer: Name) -> None:
         """Delete the stored offset of a consumer outside of groups.
 
         Raises:
@@ -367,20 +358,20 @@ class Admin(ABC):
                 stream=stream, topic=topic, consumer=consumer, partition=partition
             )
         )
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- users and permissions
 
-    def users(self) -> list[core.User]:
+    async def users(self) -> list[core.User]:
         """List the users, without permissions."""
-        return self.call(reading(core.encode_get_users(), core.decode_users))
+        return await self.call(reading(core.encode_get_users(), core.decode_users))
 
-    def user(self, user: Name) -> core.User:
+    async def user(self, user: Name) -> core.User:
         """Get a user with permissions."""
         encode = encoded(lambda: core.encode_get_user(user=user))
-        return self.call(reading(encode, found(core.decode_user, f"user {user!r}"), user=user))
+        return await self.call(reading(encode, found(core.decode_user, f"user {user!r}"), user=user))
 
-    def create_user(
+    async def create_user(
         self, username: str, password: str, *, active: bool = True, permissions: core.Permissions | None = None
     ) -> core.User:
         """Create a user; without permissions, it may do nothing."""
@@ -392,9 +383,9 @@ class Admin(ABC):
                 permissions=permissions,
             )
         )
-        return self.call(changing(encode, found(core.decode_user, f"user {username!r}"), user=username))
+        return await self.call(changing(encode, found(core.decode_user, f"user {username!r}"), user=username))
 
-    def update_user(self, user: Name, *, username: str | None = None, active: bool | None = None) -> None:
+    async def update_user(self, user: Name, *, username: str | None = None, active: bool | None = None) -> None:
         """Rename a user, or let the user log in or not."""
         encode = encoded(
             lambda: core.encode_update_user(
@@ -403,34 +394,34 @@ class Admin(ABC):
                 status=None if active is None else "active" if active else "inactive",
             )
         )
-        return self.call(changing(encode, nothing, user=user))
+        return await self.call(changing(encode, nothing, user=user))
 
-    def set_permissions(self, user: Name, permissions: core.Permissions | None) -> None:
+    async def set_permissions(self, user: Name, permissions: core.Permissions | None) -> None:
         """Replace the permissions of a user."""
         encode = encoded(lambda: core.encode_update_permissions(user=user, permissions=permissions))
-        return self.call(changing(encode, nothing, user=user))
+        return await self.call(changing(encode, nothing, user=user))
 
-    def change_password(self, user: Name, *, current: str, new: str) -> None:
+    async def change_password(self, user: Name, *, current: str, new: str) -> None:
         """Change a password. Other sessions of the user end."""
         encode = encoded(lambda: core.encode_change_password(user=user, current_password=current, new_password=new))
-        return self.call(changing(encode, nothing, user=user))
+        return await self.call(changing(encode, nothing, user=user))
 
-    def delete_user(self, user: Name) -> None:
+    async def delete_user(self, user: Name) -> None:
         """Delete a user."""
-        return self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing, user=user))
+        return await self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing, user=user))
 
     # ---- quotas
 
-    def quotas(self) -> list[core.QuotaRecord]:
+    async def quotas(self) -> list[core.QuotaRecord]:
         """List the quotas of the users and topics that one may read, and one's own."""
-        return self.call(reading(core.encode_get_quotas(), core.decode_quotas))
+        return await self.call(reading(core.encode_get_quotas(), core.decode_quotas))
 
-    def user_quota(self, user: Name) -> core.Quota:
+    async def user_quota(self, user: Name) -> core.Quota:
         """Get the quota of a user; 0 is no limit."""
         encode = encoded(lambda: core.encode_get_user_quota(user=user))
-        return self.call(reading(encode, found(core.decode_quota, f"user {user!r}"), user=user))
+        return await self.call(reading(encode, found(core.decode_quota, f"user {user!r}"), user=user))
 
-    def set_user_quota(
+    async def set_user_quota(
         self, user: Name, *, sent_bytes_per_second: int = 0, read_bytes_per_second: int = 0, connections: int = 0
     ) -> None:
         """Replace the quota of a user, which all of its connections to a server share. Without limits it is removed.
@@ -449,18 +440,18 @@ class Admin(ABC):
                 connections=connections,
             )
         )
-        return self.call(changing(encode, nothing, user=user))
+        return await self.call(changing(encode, nothing, user=user))
 
-    def topic_quota(self, stream: Name, topic: Name) -> core.Quota:
+    async def topic_quota(self, stream: Name, topic: Name) -> core.Quota:
         """Get the quota of a topic; 0 is no limit."""
         encode = encoded(lambda: core.encode_get_topic_quota(stream=stream, topic=topic))
-        return self.call(
+        return await self.call(
             reading(
                 encode, found(core.decode_quota, f"topic {topic!r} in stream {stream!r}"), stream=stream, topic=topic
             )
         )
 
-    def set_topic_quota(
+    async def set_topic_quota(
         self,
         stream: Name,
         topic: Name,
@@ -487,24 +478,24 @@ class Admin(ABC):
                 held_bytes=held_bytes,
             )
         )
-        return self.call(changing(encode, nothing, stream=stream, topic=topic))
+        return await self.call(changing(encode, nothing, stream=stream, topic=topic))
 
     # ---- access tokens and tickets
 
-    def tokens(self) -> list[core.AccessToken]:
+    async def tokens(self) -> list[core.AccessToken]:
         """List one's own access tokens, without their secrets."""
-        return self.call(reading(core.encode_get_personal_access_tokens(), core.decode_access_tokens))
+        return await self.call(reading(core.encode_get_personal_access_tokens(), core.decode_access_tokens))
 
-    def create_token(self, name: str, *, expiry: timedelta | None = None) -> str:
+    async def create_token(self, name: str, *, expiry: timedelta | None = None) -> str:
         """Create an access token and return its secret, which the server does not show again."""
         encode = encoded(lambda: core.encode_create_personal_access_token(name=name, expiry_micros=micros(expiry)))
-        return self.call(changing(encode, core.decode_raw_access_token))
+        return await self.call(changing(encode, core.decode_raw_access_token))
 
-    def delete_token(self, name: str) -> None:
+    async def delete_token(self, name: str) -> None:
         """Delete an access token. Its sessions end."""
-        return self.call(changing(encoded(lambda: core.encode_delete_personal_access_token(name=name)), nothing))
+        return await self.call(changing(encoded(lambda: core.encode_delete_personal_access_token(name=name)), nothing))
 
-    def ticket(
+    async def ticket(
         self, stream: Name, topic: Name, *, read: bool = False, write: bool = False, lifetime: timedelta | None = None
     ) -> core.IssuedTicket:
         """Issue a ticket for a topic, with which a job reads and writes at partition nodes without a password."""
@@ -517,19 +508,19 @@ class Admin(ABC):
                 lifetime_seconds=micros(lifetime) // 1_000_000,
             )
         )
-        return self.call(reading(encode, core.decode_issued_ticket, stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_issued_ticket, stream=stream, topic=topic))
 
     # ---- transactions
 
-    def transaction(self, stream: Name, name: str) -> core.Transaction | None:
+    async def transaction(self, stream: Name, name: str) -> core.Transaction | None:
         """Get the last commit under the name of a transaction; None if there is none. It begins nothing.
 
         A transaction begins with `DirectProducer.stage`, and ends with `commit_transaction` or `abort_transaction`.
         """
         encode = encoded(lambda: core.encode_get_transaction(stream=stream, transaction=name))
-        return self.call(reading(encode, core.decode_transaction, stream=stream))
+        return await self.call(reading(encode, core.decode_transaction, stream=stream))
 
-    def commit_transaction(
+    async def commit_transaction(
         self,
         stream: Name,
         transaction: str,
@@ -562,9 +553,9 @@ class Admin(ABC):
                 fence=fence,
             )
         )
-        return self.call(changing(encode, core.decode_transaction_result, stream=stream))
+        return await self.call(changing(encode, core.decode_transaction_result, stream=stream))
 
-    def abort_transaction(
+    async def abort_transaction(
         self, stream: Name, transaction: str, query_id: str, batch_id: int, stages: Sequence[Stage]
     ) -> core.TransactionResult:
         """Discard stages that were not committed, before they expire. Arguments as of `commit_transaction`."""
@@ -577,9 +568,9 @@ class Admin(ABC):
                 stages=references(stages),
             )
         )
-        return self.call(changing(encode, core.decode_transaction_result, stream=stream))
+        return await self.call(changing(encode, core.decode_transaction_result, stream=stream))
 
-    def delete_transaction(self, stream: Name, name: str) -> None:
+    async def delete_transaction(self, stream: Name, name: str) -> None:
         """Delete the record of the last commit under a name; its messages stay."""
         encode = encoded(lambda: core.encode_delete_transaction(stream=stream, transaction=name))
-        return self.call(changing(encode, nothing, stream=stream))
+        return await self.call(changing(encode, nothing, stream=stream))
