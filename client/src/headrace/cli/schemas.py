@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -59,6 +60,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 """Type of the document that each command prints."""
+_LINE_LENGTH: Final = 120
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -71,11 +73,33 @@ def write(directory: Path) -> None:
     """Write all schemas, a file for each command, and remove those of commands that are gone."""
     directory.mkdir(exist_ok=True)
     for name in DOCUMENTS:
-        text = json.dumps(schema(name), indent=2) + "\n"
-        (directory / f"{name}.json").write_text(text, encoding="utf-8")
+        (directory / f"{name}.json").write_text(_text(schema(name)) + "\n", encoding="utf-8")
     for path in directory.glob("*.json"):
         if path.stem not in DOCUMENTS:
             path.unlink()
+
+
+def _text(value: Any, indent: str = "", taken: int = 0) -> str:
+    """Return JSON with a line for each value that fits into one, so that a changed field is a changed line.
+
+    Args:
+        value: The value.
+        indent: White space before its lines.
+        taken: Number of characters before it in its first line.
+    """
+    line = json.dumps(value)
+    if not isinstance(value, dict | list) or len(indent) + taken + len(line) < _LINE_LENGTH:
+        return line
+    inner = f"{indent}  "
+    if isinstance(value, dict):
+        keys = {key: json.dumps(key) for key in value}
+        items = [f"{keys[key]}: {_text(part, inner, len(keys[key]) + 2)}" for key, part in value.items()]
+        return "\n".join(["{", ",\n".join(f"{inner}{item}" for item in items), f"{indent}}}"])
+    if all(isinstance(part, str) for part in value):
+        names = ", ".join(map(json.dumps, value))
+        lines = textwrap.wrap(names, _LINE_LENGTH, initial_indent=inner, subsequent_indent=inner)
+        return "\n".join(["[", *lines, f"{indent}]"])
+    return "\n".join(["[", ",\n".join(f"{inner}{_text(part, inner)}" for part in value), f"{indent}]"])
 
 
 if __name__ == "__main__":
