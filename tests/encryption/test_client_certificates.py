@@ -10,7 +10,7 @@ import trustme
 
 from headrace_embedded.audit_trail import read_directory
 from headrace_gateway.audit.events import Event
-from headrace_gateway.audit.reading import Wanted
+from headrace_gateway.audit.reading import AuditFilter
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status
 from tests.compatibility.protocol.raw import RawConnection, eventually
@@ -135,7 +135,7 @@ def test_they_are_in_the_audit_trail(start_server: StartServer, files: ServerFil
     assert_refused(server.address, files.trusting(), "certificate required|handshake failure")
 
     def shown() -> list[Event]:
-        return read_directory(server.data, Wanted(event="login", action="login_with_certificate"), 100)[::-1]
+        return read_directory(server.data, AuditFilter(event="login", action="login_with_certificate"), 100)[::-1]
 
     eventually("four lines", lambda: len(shown()) == 4)
     found = shown()

@@ -5,24 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace_embedded.errors import EmbeddedError
+from headrace_gateway.audit.audit_log import DIRECTORY
 from headrace_gateway.audit.events import SERIES, Event, decoded, encoded
 from headrace_gateway.audit.files import numbered
-from headrace_gateway.audit.reading import Wanted, read
-from headrace_gateway.audit.trail import DIRECTORY
+from headrace_gateway.audit.reading import AuditFilter, read
 
-__all__ = ["Event", "NoTrail", "Wanted", "decoded", "encoded", "read_directory"]
+__all__ = ["AuditFilter", "Event", "NoTrail", "decoded", "encoded", "read_directory"]
 
 
 class NoTrail(EmbeddedError):
     """The data directory contains no audit trail."""
 
 
-def read_directory(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
+def read_directory(data: Path, criteria: AuditFilter, count_max: int) -> list[Event]:
     """Return the newest events that match, newest first.
 
     Args:
         data: Data directory.
-        wanted: Filter.
+        criteria: Filter.
         count_max: Maximum number of events.
 
     Raises:
@@ -31,4 +31,4 @@ def read_directory(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
     directory = data.expanduser() / DIRECTORY
     if not any(numbered(directory, series) for series in SERIES):
         raise NoTrail(f"{directory} contains no audit trail")
-    return read(directory, wanted, count_max)
+    return read(directory, criteria, count_max)

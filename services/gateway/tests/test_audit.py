@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from headrace_gateway.audit.audit_log import DIRECTORY, AuditLog
 from headrace_gateway.audit.config import AuditConfig
 from headrace_gateway.audit.events import ACCESS, CHANGES, LOGINS, OWN, TOPICS, Event, decoded, encoded, recordable
 from headrace_gateway.audit.files import Series, newest_first, numbered
 from headrace_gateway.audit.limits import FAILURES, EventLimits
 from headrace_gateway.audit.metrics import TrailCollector
-from headrace_gateway.audit.reading import Wanted, read
+from headrace_gateway.audit.reading import AuditFilter, read
 from headrace_gateway.audit.requests import change_of
-from headrace_gateway.audit.trail import DIRECTORY, Trail
 from headrace_node.connections.caller import CALLER, Caller
 from headrace_proto.catalog.v1 import User
 from headrace_proto.control.v1 import ChangePassword, CreateUser, Request
@@ -32,13 +32,13 @@ class Users:
         return User(id=user_id, username="ann") if user_id == 7 else None
 
 
-def trail(directory: Path, /, **settings: object) -> Trail:
+def trail(directory: Path, /, **settings: object) -> AuditLog:
     moments = itertools.count(1_000_000)
     config = AuditConfig(**settings)  # type: ignore[arg-type]
-    return Trail(config, directory, gateway="g", accounts=Users(), clock=lambda: next(moments))  # type: ignore[arg-type]
+    return AuditLog(config, directory, gateway="g", accounts=Users(), clock=lambda: next(moments))  # type: ignore[arg-type]
 
 
-def metric(written: Trail, name: str, **labels: str) -> float:
+def metric(written: AuditLog, name: str, **labels: str) -> float:
     """Return the value of a metric."""
     registry = CollectorRegistry()
     registry.register(TrailCollector(written))
@@ -48,7 +48,7 @@ def metric(written: Trail, name: str, **labels: str) -> float:
 
 
 def events(directory: Path, **wanted: object) -> list[Event]:
-    return read(directory / DIRECTORY, Wanted(**wanted), 1000)  # type: ignore[arg-type]
+    return read(directory / DIRECTORY, AuditFilter(**wanted), 1000)  # type: ignore[arg-type]
 
 
 def read_series(directory: Path, series: str) -> list[Event]:
@@ -101,7 +101,7 @@ async def test_the_trail_is_in_the_directory_of_the_settings(tmp_path: Path) -> 
         await written.changed("delete_segments", {"name": "0/0/0"}, user_id=7)
     assert not (tmp_path / "data").exists()
     assert written.directory == tmp_path / "kept" / "trail"
-    assert [event.action for event in read(written.directory, Wanted(), 10)] == ["delete_segments"]
+    assert [event.action for event in read(written.directory, AuditFilter(), 10)] == ["delete_segments"]
 
 
 async def test_a_flood_of_failures_is_counted_and_not_written(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
         series = Series(directory, name, file_bytes_max=1000, files_max=3)
         series.add([encoded(Event(id="a", at=5, event=event, action="create_access_token", result="ok"))])  # type: ignore[arg-type]
         series.close()
-    assert {event.event for event in read(directory, Wanted(), 10)} == {"change", "login"}
+    assert {event.event for event in read(directory, AuditFilter(), 10)} == {"change", "login"}
 
 
 def test_what_was_not_written_is_said_with_the_next() -> None:
@@ -242,7 +242,7 @@ def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
     series = Series(directory, ACCESS, file_bytes_max=1000, files_max=3)
     series.add([b"no json\n", encoded(event)])
     series.close()
-    assert read(directory, Wanted(), 10) == [event]
+    assert read(directory, AuditFilter(), 10) == [event]
 
 
 async def test_a_full_disk_is_reported_and_does_not_stop_the_server(

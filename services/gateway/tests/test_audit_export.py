@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace_gateway.audit.audit_log import AuditLog
 from headrace_gateway.audit.config import AuditConfig
 from headrace_gateway.audit.syslog import SyslogServer
-from headrace_gateway.audit.trail import Trail
 from headrace_gateway.config import GatewayConfig
 from headrace_proto.errors import Status
 
@@ -30,9 +30,9 @@ class NoUsers:
 
 
 @asynccontextmanager
-async def exporting(directory: Path, server: str) -> AsyncIterator[Trail]:
+async def exporting(directory: Path, server: str) -> AsyncIterator[AuditLog]:
     config = AuditConfig(syslog=SyslogServer.parse(server))
-    trail = Trail(config, directory, gateway="g", accounts=NoUsers(), clock=lambda: NOW)  # type: ignore[arg-type]
+    trail = AuditLog(config, directory, gateway="g", accounts=NoUsers(), clock=lambda: NOW)  # type: ignore[arg-type]
     async with trail.working():
         yield trail
 

@@ -11,7 +11,7 @@ use crate::errors::CoreError;
 
 /// An object was used in a child of the process that it belongs to, which is named.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Elsewhere(u32);
+pub(crate) struct UsedAfterFork(u32);
 
 /// Id of this process; 0 before the first use.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -56,23 +56,23 @@ impl Home {
     }
 
     /// Check like [`Self::check`], for callers with exceptions of their own.
-    pub(crate) fn find(self) -> Result<(), Elsewhere> {
+    pub(crate) fn find(self) -> Result<(), UsedAfterFork> {
         if process() == self.0 {
             return Ok(());
         }
-        Err(Elsewhere(self.0))
+        Err(UsedAfterFork(self.0))
     }
 }
 
 /// A value that other threads of its process work on. A child of a fork has a copy without these threads, perhaps with
 /// locked locks: it is neither used nor dropped there.
 #[derive(Debug)]
-pub(crate) struct Homebound<T> {
+pub(crate) struct ForkGuard<T> {
     value: Option<T>,
     home: Home,
 }
 
-impl<T> Homebound<T> {
+impl<T> ForkGuard<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: Some(value),
@@ -81,13 +81,13 @@ impl<T> Homebound<T> {
     }
 
     /// Return the value, in the process that created it.
-    pub(crate) fn get(&self) -> Result<&T, Elsewhere> {
+    pub(crate) fn get(&self) -> Result<&T, UsedAfterFork> {
         self.home.find()?;
-        self.value.as_ref().ok_or(Elsewhere(self.home.0))
+        self.value.as_ref().ok_or(UsedAfterFork(self.home.0))
     }
 }
 
-impl<T> Drop for Homebound<T> {
+impl<T> Drop for ForkGuard<T> {
     fn drop(&mut self) {
         if self.home.find().is_err() {
             std::mem::forget(self.value.take());
@@ -95,7 +95,7 @@ impl<T> Drop for Homebound<T> {
     }
 }
 
-impl std::fmt::Display for Elsewhere {
+impl std::fmt::Display for UsedAfterFork {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let here = process();
         write!(
@@ -106,8 +106,8 @@ impl std::fmt::Display for Elsewhere {
     }
 }
 
-impl From<Elsewhere> for PyErr {
-    fn from(elsewhere: Elsewhere) -> Self {
-        CoreError::new_err(elsewhere.to_string())
+impl From<UsedAfterFork> for PyErr {
+    fn from(error: UsedAfterFork) -> Self {
+        CoreError::new_err(error.to_string())
     }
 }

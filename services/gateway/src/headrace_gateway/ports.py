@@ -84,8 +84,8 @@ class AccessTokenCredentials(Protocol):
 class CredentialsReader(Protocol):
     """Linearizable reads of credentials.
 
-    An answer reflects every command acknowledged to any client before the request. After an answer, `Accounts` returns
-    nothing older. Each read raises `NoAnswer` if the metadata service is unavailable.
+    An answer reflects every command acknowledged to any client before the request. After an answer, `AccountDirectory`
+    returns nothing older. Each read raises `NoAnswer` if the metadata service is unavailable.
     """
 
     async def credentials_of(self, user_id: int) -> Credentials | None:
@@ -109,7 +109,7 @@ class TransactionReader(Protocol):
         """
 
 
-class Accounts(Protocol):
+class AccountDirectory(Protocol):
     """Users in the catalog, read locally with every request. Contains no secrets."""
 
     @property

@@ -3,9 +3,9 @@
 import time
 
 from headrace_metadata.state_machine import StateMachine
-from headrace_metadata.state_machine.groups.members import Dealing
+from headrace_metadata.state_machine.context import CommandContext
+from headrace_metadata.state_machine.groups.members import GroupChange
 from headrace_metadata.state_machine.machine import Applied
-from headrace_metadata.state_machine.operation import Operation
 from headrace_metadata.state_machine.transactions.stages import place_of
 from headrace_proto.catalog.v1 import Delta, Update
 
@@ -57,12 +57,12 @@ class Hasty(_Double):
         moving = self.state.groups.revoking_groups()
         if applied.update is None or not moving:
             return applied
-        operation = Operation(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
+        context = CommandContext(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
         for group in moving:
-            dealing = Dealing(group)
-            for partition_id in sorted(dealing.assignment.revocations):
-                dealing.assignment.move(partition_id)
-            self.state.groups.put_group(dealing.ended(operation))
+            change = GroupChange(group)
+            for partition_id in sorted(change.assignment.revocations):
+                change.assignment.move(partition_id)
+            self.state.groups.put_group(change.ended(context))
         deltas = [*applied.update.deltas, *self.state.changes]
         self.state.changes.clear()
         return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))

@@ -60,7 +60,7 @@ class MakeTicketKey(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Natives:
+class NativeFactory:
     """Constructors of native objects."""
 
     node: Callable[[str], NativeNode]
@@ -119,7 +119,7 @@ class RunningNode:
 
 
 @asynccontextmanager
-async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterator[RunningNode]:
+async def running(config: PartitionNodeConfig, factory: NativeFactory) -> AsyncIterator[RunningNode]:
     """Run a node for the duration of an ``async with`` block; startup waits for the metadata service.
 
     Raises:
@@ -138,9 +138,9 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         connections = await outer.enter_async_context(connected(config.cluster.target))
         commands = await outer.enter_async_context(_session(connections))
         lease = await outer.enter_async_context(_session(connections))
-        edge = Edge(natives.edge(edge_document(config)))
+        edge = Edge(factory.edge(edge_document(config)))
         outer.push_async_callback(edge.stop)
-        native = natives.node(_document(config, directory, edge.addresses))
+        native = factory.node(_document(config, directory, edge.addresses))
         this = _this_node(config, native, connections, highest_version, commands=commands, lease=lease)
         node = this.node
         pages = admin_http.serving(
@@ -177,7 +177,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await outer.enter_async_context(life.essential(this.notices.run(), "notices"))
         await outer.enter_async_context(life.essential(this.publications.run(), "publications"))
         sessions = await inner.enter_async_context(Sessions(node.open_session))
-        tickets = Tickets(_ticket_key(config, natives), this.placements, native.issuer_may)
+        tickets = Tickets(_ticket_key(config, factory), this.placements, native.issuer_may)
         grpc = await inner.enter_async_context(
             listener.opened(
                 config.grpc,
@@ -279,11 +279,11 @@ def _document(config: PartitionNodeConfig, directory: DataDirectory, encrypted: 
     return native_document(config, front, directory.path)
 
 
-def _ticket_key(config: PartitionNodeConfig, natives: Natives) -> TicketKey:
+def _ticket_key(config: PartitionNodeConfig, factory: NativeFactory) -> TicketKey:
     cluster = config.cluster
     # Without a secret all addresses are on loopback, and knowledge of the cluster's name suffices to sign tickets.
     secret, accepted = cluster.secret or NO_SECRET, cluster.accepted_secret or NO_SECRET
-    return natives.ticket_key(secret.reveal(), cluster.name, accepted_secret=accepted.reveal())
+    return factory.ticket_key(secret.reveal(), cluster.name, accepted_secret=accepted.reveal())
 
 
 @asynccontextmanager

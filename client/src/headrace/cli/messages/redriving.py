@@ -37,7 +37,7 @@ _LEAVING_SECONDS: Final = 1.0
 _LEAVING_POLL_SECONDS: Final = 0.02
 
 
-class Way(NamedTuple):
+class RedriveRoute(NamedTuple):
     """Reason of letters, and the topic that they go to; None: they stay."""
 
     reason: str
@@ -61,8 +61,8 @@ class Plan:
     """Letters that are to be sent, and those between them that stay."""
 
     parts: list[Part] = field(default_factory=list)
-    sent: Counter[Way] = field(default_factory=Counter)
-    kept: Counter[Way] = field(default_factory=Counter)
+    sent: Counter[RedriveRoute] = field(default_factory=Counter)
+    kept: Counter[RedriveRoute] = field(default_factory=Counter)
     """Letters that do not match, or cannot be sent; those between others are appended to the topic again."""
 
 
@@ -99,8 +99,8 @@ class Redrive:
             positions = self._positions(client, path)
             for partition in path.partitions(None):
                 self._look(client, path, partition, positions[partition], plan)
-            for way in plan.sent:
-                self._destination(client, path, way)
+            for route in plan.sent:
+                self._destination(client, path, route)
         return plan
 
     def run(self, plan: Plan, on_progress: Callable[[int], None]) -> None:
@@ -173,9 +173,9 @@ class Redrive:
         destinations: list[tuple[Identifier, Identifier]] = []
         ways: dict[int, int] = {}
         for message in messages:
-            way = self._way(message)
-            if way.stream is not None:
-                to = self._destination(client, path, way)
+            route = self._route(message)
+            if route.stream is not None:
+                to = self._destination(client, path, route)
                 if (to.stream, to.topic) not in destinations:
                     destinations.append((to.stream, to.topic))
                 ways[message.offset] = destinations.index((to.stream, to.topic))
@@ -220,36 +220,36 @@ class Redrive:
         last = client.poll(path.stream, path.topic, partition, strategy="last", count=1).messages
         end = last[0].offset + 1 if last else 0
         part = Part(partition, start, start)
-        kept: Counter[Way] = Counter()
+        kept: Counter[RedriveRoute] = Counter()
         for messages in _read(client, path, partition, start, end):
             for message in messages:
                 if self.count is not None and plan.sent.total() >= self.count:
                     break
-                way = self._way(message)
-                if way.stream is None:
-                    kept[way] += 1
+                route = self._route(message)
+                if route.stream is None:
+                    kept[route] += 1
                 else:
-                    plan.sent[way] += 1
+                    plan.sent[route] += 1
                     part.end = message.offset + 1
         plan.kept.update(kept)
         if part.end > part.start:
             plan.parts.append(part)
 
-    def _way(self, message: Message) -> Way:
+    def _route(self, message: Message) -> RedriveRoute:
         headers = message.headers or {}
         reason = str(headers.get(f"{PREFIX}reason", ""))
         stream, topic = self.to or (headers.get(f"{PREFIX}stream"), headers.get(f"{PREFIX}topic"))
         if message.headers is None or stream is None or topic is None:
-            return Way(reason or "its headers do not say where it came from", None, None)
+            return RedriveRoute(reason or "its headers do not say where it came from", None, None)
         if self.to is None and HEADERS in headers:
             # The message had headers that its readers may need.
-            return Way(f"its headers are not in the letter: {headers[HEADERS]}", None, None)
+            return RedriveRoute(f"its headers are not in the letter: {headers[HEADERS]}", None, None)
         if self.reason is not None and not self.reason.search(reason):
-            return Way(reason, None, None)
-        return Way(reason, str(stream), str(topic))
+            return RedriveRoute(reason, None, None)
+        return RedriveRoute(reason, str(stream), str(topic))
 
-    def _destination(self, client: Client, path: TopicPath, way: Way) -> TopicPath:
-        names = (way.stream or "", way.topic or "")
+    def _destination(self, client: Client, path: TopicPath, route: RedriveRoute) -> TopicPath:
+        names = (route.stream or "", route.topic or "")
         if names not in self._destinations:
             # Letters have names; the command line may have ids.
             given = names if self.to is not None else (f"name:{names[0]}", f"name:{names[1]}")
@@ -263,12 +263,12 @@ class Redrive:
         groups: dict[tuple[int | str, int | str, bytes | None, bool], list[tuple[int, bytes, bytes]]] = {}
         sent = 0
         for message in messages:
-            way = self._way(message)
-            if way.stream is None:
+            route = self._route(message)
+            if route.stream is None:
                 kept = groups.setdefault((path.stream, path.topic, None, True), [])
                 kept.append((message.id, message.payload, message.user_headers))
             else:
-                to = self._destination(client, path, way)
+                to = self._destination(client, path, route)
                 group = groups.setdefault((to.stream, to.topic, message.key, False), [])
                 group.append((message.id, message.payload, _without_reason(message)))
                 sent += 1
@@ -305,8 +305,8 @@ def _sent_once(
             gone.add(stream)
     groups: dict[tuple[Identifier, Identifier], list[Outgoing]] = {}
     for message in letters:
-        way = intent.ways.get(message.offset)
-        to = None if way is None else intent.destinations[way]
+        route = intent.ways.get(message.offset)
+        to = None if route is None else intent.destinations[route]
         if to is None or to[0] in gone:
             letter = Outgoing(message.payload, None, ledger.partition, message.user_headers, message.id)
             groups.setdefault((path.stream, path.topic), []).append(letter)

@@ -15,7 +15,7 @@ use super::{
     answer::{NOT_NEEDED, TOO_SLOW, deliver, refuse, write},
     budget::{Budget, SharedBudget},
     request::{Limits, NoRequest, receive},
-    session::{Asked, expected, read_answers, write_requests},
+    session::{PendingRequest, expected, read_answers, write_requests},
 };
 use crate::counters::ListenerCounters;
 
@@ -33,7 +33,7 @@ struct Shared {
     /// True after a request of a newer client.
     is_newer: AtomicBool,
     send_payload_bytes_max: usize,
-    session: mpsc::Sender<Asked>,
+    session: mpsc::Sender<PendingRequest>,
 }
 
 /// Serve a connection until its peer or its session has ended. Returns true if its client is a newer one.
@@ -88,8 +88,8 @@ impl Shared {
         match receive(&mut receiver, &self.budget, limits).await {
             Ok(request) => {
                 let (answer, pieces) = mpsc::unbounded_channel();
-                let asked = Asked { request, answer };
-                if self.session.send(asked).await.is_ok() {
+                let pending = PendingRequest { request, answer };
+                if self.session.send(pending).await.is_ok() {
                     deliver(&mut sender, pieces).await;
                 }
             }

@@ -27,7 +27,7 @@ const IN_SESSION_MAX: usize = 256;
 
 /// A request and the channel for its answer.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) request: Request,
     pub(super) answer: mpsc::UnboundedSender<Piece>,
 }
@@ -47,11 +47,11 @@ pub(super) fn expected() -> (mpsc::Sender<Expected>, mpsc::Receiver<Expected>) {
 /// Write requests into the session, one after the other, until it has ended.
 pub(super) async fn write_requests(
     mut session: OwnedWriteHalf,
-    mut requests: mpsc::Receiver<Asked>,
+    mut requests: mpsc::Receiver<PendingRequest>,
     expected: mpsc::Sender<Expected>,
     counters: &ListenerCounters,
 ) {
-    while let Some(Asked { request, answer }) = requests.recv().await {
+    while let Some(PendingRequest { request, answer }) = requests.recv().await {
         if answer.is_closed() {
             // Its stream was reset while the request was queued.
             continue;
@@ -221,7 +221,7 @@ mod tests {
                     let mark = index.to_le_bytes()[0];
                     let (answer, pieces) = mpsc::unbounded_channel();
                     let request = request(&budget, PING, mark, *size).await;
-                    assert!(requests.send(Asked { request, answer }).await.is_ok());
+                    assert!(requests.send(PendingRequest { request, answer }).await.is_ok());
                     if !is_reset {
                         waiting.push((mark, *size, tokio::spawn(whole(pieces))));
                     }

@@ -15,7 +15,7 @@ const FAILURES_MANY: usize = 1024;
 pub struct Delivery {
     result: Promise<Result<Stored, SendFailure>>,
     /// Messages of a failed batch whose results were asked for.
-    asked: Mutex<Asked>,
+    asked: Mutex<PlaceSet>,
 }
 
 impl Delivery {
@@ -36,7 +36,7 @@ impl Delivery {
         self.asked().count >= messages_count
     }
 
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+    fn asked(&self) -> MutexGuard<'_, PlaceSet> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,13 +51,13 @@ impl Deref for Delivery {
 
 /// A set of places in a batch.
 #[derive(Debug, Default)]
-struct Asked {
+struct PlaceSet {
     /// A bit for each place.
     words: Vec<u64>,
     count: u32,
 }
 
-impl Asked {
+impl PlaceSet {
     fn add(&mut self, places: Range<u32>) {
         let words = places.end.div_ceil(u64::BITS) as usize;
         if self.words.len() < words {

@@ -16,7 +16,7 @@ use crate::{
     columns::{RecordColumns, column, handed_over, record_error},
     errors::core_error,
     records::Message,
-    tables::{array_capsules, asked_columns, one_record_batch, schema_capsule, stream_of},
+    tables::{array_capsules, one_record_batch, projection_of, schema_capsule, stream_of},
 };
 
 /// Messages of one partition.
@@ -171,9 +171,9 @@ impl Batch {
         python: Python<'py>,
         requested_schema: Option<&Bound<'py, PyCapsule>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        let asked = asked_columns(requested_schema, false)?;
-        let batches = self.decoded(python, asked.columns.clone(), "", "")?;
-        array_capsules(python, one_record_batch(&asked, batches)?)
+        let projection = projection_of(requested_schema, false)?;
+        let batches = self.decoded(python, projection.columns.clone(), "", "")?;
+        array_capsules(python, one_record_batch(&projection, batches)?)
     }
 
     #[pyo3(signature = (requested_schema = None))]
@@ -182,9 +182,9 @@ impl Batch {
         python: Python<'py>,
         requested_schema: Option<&Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let asked = asked_columns(requested_schema, false)?;
-        let batches = self.decoded(python, asked.columns.clone(), "", "")?;
-        stream_of(python, &asked, batches)
+        let projection = projection_of(requested_schema, false)?;
+        let batches = self.decoded(python, projection.columns.clone(), "", "")?;
+        stream_of(python, &projection, batches)
     }
 }
 

@@ -8,18 +8,18 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 
 use super::{
     batch::Batch,
-    failures::{elsewhere, request_error},
+    failures::{request_error, used_after_fork},
     pending::Pending,
     producer::owned,
     requester::engine,
     settings::{SessionConfig, seconds},
 };
-use crate::{codec::Name, forked::Homebound};
+use crate::{codec::Name, forked::ForkGuard};
 
 /// A consumer of one topic.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Consumer {
-    consumer: Homebound<ConsumerHandle>,
+    consumer: ForkGuard<ConsumerHandle>,
 }
 
 fn start_of(kind: &str, value: u64) -> PyResult<Start> {
@@ -85,7 +85,7 @@ impl Consumer {
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
         let consumer = ConsumerHandle::new(&engine()?, &config.0, settings, stream, topic);
         Ok(Self {
-            consumer: Homebound::new(consumer),
+            consumer: ForkGuard::new(consumer),
         })
     }
 
@@ -177,6 +177,6 @@ impl Consumer {
 
 impl Consumer {
     fn handle(&self) -> PyResult<&ConsumerHandle> {
-        self.consumer.get().map_err(elsewhere)
+        self.consumer.get().map_err(used_after_fork)
     }
 }

@@ -13,10 +13,10 @@ use pyo3::{
 };
 
 use super::{
-    failures::{elsewhere, for_users, send_error},
-    pending::{Ends, Pending, wait},
+    failures::{for_users, send_error, used_after_fork},
+    pending::{Completion, Pending, wait},
 };
-use crate::forked::Homebound;
+use crate::forked::ForkGuard;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Delivered>()?;
@@ -76,7 +76,7 @@ impl Message {
 }
 
 /// Text of a result. A failure that is only shown was not asked for: the producer still raises it.
-fn text_of(kind: &str, message: &Homebound<Message>) -> String {
+fn text_of(kind: &str, message: &ForkGuard<Message>) -> String {
     let Ok(Message { batch, index }) = message.get() else {
         return format!("{kind}(of another process)");
     };
@@ -87,7 +87,7 @@ fn text_of(kind: &str, message: &Homebound<Message>) -> String {
     }
 }
 
-impl Ends for Message {
+impl Completion for Message {
     fn has_ended(&self) -> bool {
         self.batch.is_fulfilled()
     }
@@ -122,15 +122,15 @@ fn not_all_delivered_yet() -> PyErr {
 ///     (True, 0)
 #[expect(clippy::doc_markdown, reason = "the example is in Python")]
 #[pyclass(frozen, module = "headrace_core")]
-pub(super) struct Delivery(Homebound<Message>);
+pub(super) struct Delivery(ForkGuard<Message>);
 
 impl Delivery {
     pub(super) fn new(batch: Arc<NativeDelivery>, index: u32) -> Self {
-        Self(Homebound::new(Message { batch, index }))
+        Self(ForkGuard::new(Message { batch, index }))
     }
 
     fn message(&self) -> PyResult<&Message> {
-        self.0.get().map_err(elsewhere)
+        self.0.get().map_err(used_after_fork)
     }
 }
 
@@ -185,15 +185,17 @@ fn wait_for_deliveries(python: Python<'_>, waiting: Py<PyAny>) {
 ///     Delivered(partition_id=1, offset=0)
 #[expect(clippy::doc_markdown, reason = "the example is in Python")]
 #[pyclass(frozen, module = "headrace_core")]
-pub(super) struct AwaitableDelivery(Homebound<Message>);
+pub(super) struct AwaitableDelivery(ForkGuard<Message>);
 
 impl AwaitableDelivery {
     pub(super) fn new(batch: Arc<NativeDelivery>, index: u32) -> Self {
-        Self(Homebound::new(Message { batch, index }))
+        Self(ForkGuard::new(Message { batch, index }))
     }
 
     fn message(&self) -> PyResult<&Message> {
-        self.0.get().map_err(|fork| for_users(elsewhere(fork)))
+        self.0
+            .get()
+            .map_err(|fork| for_users(used_after_fork(fork)))
     }
 }
 
@@ -231,7 +233,7 @@ impl AwaitableDelivery {
 /// message, number of messages.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Deliveries {
-    parts: Homebound<Arc<Parts>>,
+    parts: ForkGuard<Arc<Parts>>,
 }
 
 #[derive(Default)]
@@ -251,7 +253,7 @@ impl Parts {
     }
 }
 
-impl Ends for Parts {
+impl Completion for Parts {
     fn has_ended(&self) -> bool {
         self.batches
             .iter()
@@ -310,14 +312,14 @@ fn chain(mut batches: Vec<Arc<NativeDelivery>>, listener: Box<dyn FnOnce() + Sen
 impl Deliveries {
     pub(super) fn new(parts: Parts) -> Self {
         Self {
-            parts: Homebound::new(Arc::new(parts)),
+            parts: ForkGuard::new(Arc::new(parts)),
         }
     }
 }
 
 impl Deliveries {
     fn parts(&self) -> PyResult<&Arc<Parts>> {
-        self.parts.get().map_err(elsewhere)
+        self.parts.get().map_err(used_after_fork)
     }
 }
 
@@ -339,8 +341,8 @@ impl Deliveries {
 
     /// The operation that ends with the last result.
     fn pending(&self) -> PyResult<Pending> {
-        let ends: Arc<dyn Ends> = self.parts()?.clone();
-        Ok(Pending::of(ends))
+        let completion: Arc<dyn Completion> = self.parts()?.clone();
+        Ok(Pending::of(completion))
     }
 
     /// Wait for all results: first place and length of each run. Errors as of `Delivery.result`.

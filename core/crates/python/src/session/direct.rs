@@ -19,19 +19,19 @@ use pyo3::{
 
 use super::{
     deliveries::{Deliveries, Parts},
-    failures::{elsewhere, push_error, request_error},
+    failures::{push_error, request_error, used_after_fork},
     headers,
     pending::Pending,
     producer::{owned, place},
     requester::engine,
     settings::{SessionConfig, seconds},
 };
-use crate::{codec::Name, forked::Homebound};
+use crate::{codec::Name, forked::ForkGuard};
 
 /// A producer without a topic, over one connection.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct DirectProducer {
-    session: Homebound<Mutex<Option<Requester>>>,
+    session: ForkGuard<Mutex<Option<Requester>>>,
     /// Result of the first attempt to connect and log in: None.
     opened: Pending,
     batch_bytes: usize,
@@ -91,7 +91,7 @@ impl DirectProducer {
         let requester = Requester::new(&engine()?, settings.into());
         Ok(Self {
             opened: Pending::new(requester.opened()),
-            session: Homebound::new(Mutex::new(Some(requester))),
+            session: ForkGuard::new(Mutex::new(Some(requester))),
             batch_bytes,
             timeout: seconds("delivery_timeout", delivery_timeout)?,
             stores_key,
@@ -211,7 +211,7 @@ impl DirectProducer {
 
 impl DirectProducer {
     fn with<T>(&self, work: impl FnOnce(&Requester) -> T) -> PyResult<T> {
-        let session = self.session.get().map_err(elsewhere)?;
+        let session = self.session.get().map_err(used_after_fork)?;
         let session = session.lock().unwrap_or_else(PoisonError::into_inner);
         let requester = session
             .as_ref()

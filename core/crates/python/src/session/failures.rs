@@ -4,7 +4,7 @@ use headrace_engine::session::{Failure, PushRefused, SendFailure};
 use headrace_wire::Status;
 use pyo3::{create_exception, prelude::*, sync::PyOnceLock};
 
-use crate::{errors::CoreError, forked::Elsewhere};
+use crate::{errors::CoreError, forked::UsedAfterFork};
 
 create_exception!(
     headrace_core,
@@ -96,6 +96,6 @@ pub(super) fn row_error(row: u64, refused: &PushRefused) -> PyErr {
 }
 
 /// The error of an object that belongs to another process.
-pub(super) fn elsewhere(elsewhere: Elsewhere) -> PyErr {
-    raised(elsewhere.to_string(), "closed", None, None)
+pub(super) fn used_after_fork(error: UsedAfterFork) -> PyErr {
+    raised(error.to_string(), "closed", None, None)
 }

@@ -13,12 +13,12 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 
 use super::{
     completions::Completions,
-    failures::{elsewhere, request_error},
+    failures::{request_error, used_after_fork},
 };
-use crate::{client::INTERRUPTION_CHECK, forked::Homebound};
+use crate::{client::INTERRUPTION_CHECK, forked::ForkGuard};
 
 /// Something that ends once.
-pub(super) trait Ends: Send + Sync {
+pub(super) trait Completion: Send + Sync {
     fn has_ended(&self) -> bool;
     fn wait(&self, timeout: Duration) -> bool;
     fn on_end(&self, listener: Box<dyn FnOnce() + Send>);
@@ -27,11 +27,11 @@ pub(super) trait Ends: Send + Sync {
 }
 
 /// Conversion of a value that was promised.
-pub(super) trait Converts: Clone + Send + 'static {
-    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>>;
+pub(super) trait IntoPython: Clone + Send + 'static {
+    fn into_python(self, python: Python<'_>) -> PyResult<Py<PyAny>>;
 }
 
-impl<T: Converts> Ends for Promise<T> {
+impl<T: IntoPython> Completion for Promise<T> {
     fn has_ended(&self) -> bool {
         self.is_fulfilled()
     }
@@ -46,40 +46,40 @@ impl<T: Converts> Ends for Promise<T> {
 
     fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.get() {
-            Some(value) => value.convert(python),
+            Some(value) => value.into_python(python),
             None => Err(PyValueError::new_err("the operation has not ended")),
         }
     }
 }
 
-impl Converts for Outcome {
-    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+impl IntoPython for Outcome {
+    fn into_python(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         let payload = self.map_err(|failure| request_error(&failure))?;
         Ok(PyBytes::new(python, &payload).into_any().unbind())
     }
 }
 
-impl Converts for Result<(), Failure> {
-    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+impl IntoPython for Result<(), Failure> {
+    fn into_python(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         self.map_err(|failure| request_error(&failure))?;
         Ok(python.None())
     }
 }
 
-impl Converts for () {
-    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+impl IntoPython for () {
+    fn into_python(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(python.None())
     }
 }
 
-impl Converts for bool {
-    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+impl IntoPython for bool {
+    fn into_python(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(self.into_pyobject(python)?.to_owned().into_any().unbind())
     }
 }
 
-impl Converts for Option<(Option<u64>, u64)> {
-    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+impl IntoPython for Option<(Option<u64>, u64)> {
+    fn into_python(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(self.into_pyobject(python)?.into_any().unbind())
     }
 }
@@ -87,19 +87,19 @@ impl Converts for Option<(Option<u64>, u64)> {
 /// An operation that is under way.
 #[pyclass(frozen, module = "headrace_core")]
 #[derive(Clone)]
-pub(super) struct Pending(Arc<Homebound<Arc<dyn Ends>>>);
+pub(super) struct Pending(Arc<ForkGuard<Arc<dyn Completion>>>);
 
 impl Pending {
-    pub(super) fn new<T: Converts>(promise: Arc<Promise<T>>) -> Self {
+    pub(super) fn new<T: IntoPython>(promise: Arc<Promise<T>>) -> Self {
         Self::of(promise)
     }
 
-    fn ends(&self) -> PyResult<&Arc<dyn Ends>> {
-        self.0.get().map_err(elsewhere)
+    fn completion(&self) -> PyResult<&Arc<dyn Completion>> {
+        self.0.get().map_err(used_after_fork)
     }
 
-    pub(super) fn of(ends: Arc<dyn Ends>) -> Self {
-        Self(Arc::new(Homebound::new(ends)))
+    pub(super) fn of(completion: Arc<dyn Completion>) -> Self {
+        Self(Arc::new(ForkGuard::new(completion)))
     }
 }
 
@@ -133,25 +133,26 @@ pub(super) fn wait(
 impl Pending {
     /// Return whether it has ended.
     fn done(&self) -> PyResult<bool> {
-        Ok(self.ends()?.has_ended())
+        Ok(self.completion()?.has_ended())
     }
 
     /// Wait, with the GIL released; returns whether it has ended. Signal handlers run meanwhile.
     #[pyo3(signature = (timeout_seconds = None))]
     fn wait(&self, python: Python<'_>, timeout_seconds: Option<f64>) -> PyResult<bool> {
-        let ends = self.ends()?;
-        wait(python, timeout_seconds, |slice| ends.wait(slice))
+        let completion = self.completion()?;
+        wait(python, timeout_seconds, |slice| completion.wait(slice))
     }
 
     /// Put `number` into the queue when it has ended.
     fn notify(&self, completions: &Completions, number: u64) -> PyResult<()> {
         let queue = Arc::clone(&completions.queue);
-        self.ends()?.on_end(Box::new(move || queue.push(number)));
+        self.completion()?
+            .on_end(Box::new(move || queue.push(number)));
         Ok(())
     }
 
     /// Return the result of an operation that has ended. Raises `SessionError` if it has failed.
     fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.ends()?.result(python)
+        self.completion()?.result(python)
     }
 }

@@ -13,14 +13,14 @@ use pyo3::{
 
 use super::{
     deliveries::{Deliveries, Delivery, Parts},
-    failures::{elsewhere, push_error, request_error, row_error, send_error},
+    failures::{push_error, request_error, row_error, send_error, used_after_fork},
     headers,
     pending::Pending,
     reports::Reports,
     requester::engine,
     settings::{SessionConfig, seconds},
 };
-use crate::{codec::Name, forked::Homebound, tables::TableRows};
+use crate::{codec::Name, forked::ForkGuard, tables::TableRows};
 
 /// Number of payloads that are converted before there has to be room for them.
 const CONVERTED_MAX: usize = 4096;
@@ -28,7 +28,7 @@ const CONVERTED_MAX: usize = 4096;
 /// A producer for one topic.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Producer {
-    producer: Homebound<ProducerHandle>,
+    producer: ForkGuard<ProducerHandle>,
 }
 
 pub(super) fn owned(field: &str, name: &Name) -> PyResult<OwnedIdentifier> {
@@ -99,7 +99,7 @@ impl Producer {
         let reports = reports.transpose()?;
         let producer = ProducerHandle::new(&engine()?, &config.0, settings, stream, topic, reports);
         Ok(Self {
-            producer: Homebound::new(producer),
+            producer: ForkGuard::new(producer),
         })
     }
 
@@ -259,7 +259,7 @@ impl Producer {
 
 impl Producer {
     pub(super) fn handle(&self) -> PyResult<&ProducerHandle> {
-        self.producer.get().map_err(elsewhere)
+        self.producer.get().map_err(used_after_fork)
     }
 }
 

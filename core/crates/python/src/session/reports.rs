@@ -5,8 +5,8 @@ use std::sync::Arc;
 use headrace_engine::Reports as NativeReports;
 use pyo3::prelude::*;
 
-use super::{failures::elsewhere, pending::Pending};
-use crate::forked::Homebound;
+use super::{failures::used_after_fork, pending::Pending};
+use crate::forked::ForkGuard;
 
 /// Number of the producer, partition, messages, bytes, seconds and failure.
 type Entry = (u64, Option<u32>, u32, usize, f64, Option<String>);
@@ -14,12 +14,12 @@ type Entry = (u64, Option<u32>, u32, usize, f64, Option<String>);
 /// A queue that producers fill and one thread empties.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Reports {
-    reports: Homebound<Arc<NativeReports>>,
+    reports: ForkGuard<Arc<NativeReports>>,
 }
 
 impl Reports {
     pub(super) fn queue(&self) -> PyResult<Arc<NativeReports>> {
-        self.reports.get().cloned().map_err(elsewhere)
+        self.reports.get().cloned().map_err(used_after_fork)
     }
 }
 
@@ -28,7 +28,7 @@ impl Reports {
     #[new]
     fn new() -> Self {
         Self {
-            reports: Homebound::new(Arc::default()),
+            reports: ForkGuard::new(Arc::default()),
         }
     }
 

@@ -9,11 +9,11 @@ use headrace_engine::{
 use pyo3::{exceptions::PyOSError, prelude::*, types::PyBytes};
 
 use super::{
-    failures::{elsewhere, request_error},
+    failures::{request_error, used_after_fork},
     pending::Pending,
     settings::{SessionConfig, seconds},
 };
-use crate::forked::Homebound;
+use crate::forked::ForkGuard;
 
 /// Start the engine of the process, or use the running one.
 pub(super) fn engine() -> PyResult<Engine> {
@@ -24,7 +24,7 @@ pub(super) fn engine() -> PyResult<Engine> {
 /// A session for requests.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Requester {
-    session: Homebound<Mutex<Option<NativeRequester>>>,
+    session: ForkGuard<Mutex<Option<NativeRequester>>>,
     /// Result of the first attempt to connect and log in: None.
     opened: Pending,
 }
@@ -36,7 +36,7 @@ impl Requester {
         let requester = NativeRequester::new(&engine()?, config.0.clone());
         Ok(Self {
             opened: Pending::new(requester.opened()),
-            session: Homebound::new(Mutex::new(Some(requester))),
+            session: ForkGuard::new(Mutex::new(Some(requester))),
         })
     }
 
@@ -54,7 +54,7 @@ impl Requester {
         repeats: bool,
         timeout_seconds: Option<f64>,
     ) -> PyResult<Pending> {
-        let session = self.session.get().map_err(elsewhere)?;
+        let session = self.session.get().map_err(used_after_fork)?;
         let repeat = if repeats {
             Repeat::Always
         } else {
@@ -74,7 +74,7 @@ impl Requester {
 
     /// Take the notifications about watched partitions that have arrived.
     fn take_notifications<'py>(&self, python: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let session = self.session.get().map_err(elsewhere)?;
+        let session = self.session.get().map_err(used_after_fork)?;
         let requester = session.lock().unwrap_or_else(PoisonError::into_inner);
         let requester = requester
             .as_ref()

@@ -41,11 +41,11 @@ impl<'py> Arguments<'_, 'py> {
     }
 }
 
-/// The way to the session's buffer: a producer, and whether it stores keys. Everything is left to Python without it.
+/// The direct way to the session's buffer: a producer, and whether it stores keys. Without it, Python does everything.
 #[derive(Default)]
-struct Way(OnceLock<(Py<Producer>, bool)>);
+struct FastPath(OnceLock<(Py<Producer>, bool)>);
 
-impl Way {
+impl FastPath {
     fn set(&self, producer: Py<Producer>, stores_key: bool) {
         let _ = self.0.set((producer, stores_key));
     }
@@ -112,14 +112,14 @@ fn bytes_of<'a>(key: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
 
 /// Base class of producers: `send`, in front of a method of Python that has the same arguments.
 #[pyclass(frozen, subclass, module = "headrace_core")]
-pub(super) struct Sender(Way);
+pub(super) struct Sender(FastPath);
 
 #[pymethods]
 impl Sender {
     #[new]
     #[pyo3(signature = (*_arguments, **_options))]
     fn new(_arguments: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Self {
-        Self(Way::default())
+        Self(FastPath::default())
     }
 
     /// Send by this producer from now on.
@@ -162,15 +162,15 @@ impl Sender {
 
 /// The same for asyncio, where the method of Python comes first: a coroutine of Python costs less than a native one.
 #[pyclass(frozen, module = "headrace_core")]
-pub(super) struct AwaitableSender(Way);
+pub(super) struct AwaitableSender(FastPath);
 
 #[pymethods]
 impl AwaitableSender {
     #[new]
     fn new(producer: Py<Producer>, stores_key: bool) -> Self {
-        let way = Way::default();
-        way.set(producer, stores_key);
-        Self(way)
+        let path = FastPath::default();
+        path.set(producer, stores_key);
+        Self(path)
     }
 
     /// Hand a message over at once, or return `None` without having done anything.

@@ -8,13 +8,13 @@ use pyo3::{
     prelude::*,
 };
 
-use super::{failures::elsewhere, pending::Pending, settings::seconds};
-use crate::forked::Homebound;
+use super::{failures::used_after_fork, pending::Pending, settings::seconds};
+use crate::forked::ForkGuard;
 
 /// Time of clients, producers and consumers that are made while it exists.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct VirtualTime {
-    time: Homebound<Mutex<Option<NativeVirtualTime>>>,
+    time: ForkGuard<Mutex<Option<NativeVirtualTime>>>,
 }
 
 #[pymethods]
@@ -27,13 +27,13 @@ impl VirtualTime {
         let time = begun
             .ok_or_else(|| PyRuntimeError::new_err("time is virtual already: end the other one"))?;
         Ok(Self {
-            time: Homebound::new(Mutex::new(Some(time))),
+            time: ForkGuard::new(Mutex::new(Some(time))),
         })
     }
 
     /// Advance time; ends when what follows from it has happened.
     fn advance(&self, duration: f64) -> PyResult<Pending> {
-        let time = self.time.get().map_err(elsewhere)?;
+        let time = self.time.get().map_err(used_after_fork)?;
         let time = time.lock().unwrap_or_else(PoisonError::into_inner);
         let time = time
             .as_ref()
@@ -43,7 +43,7 @@ impl VirtualTime {
 
     /// Let time pass by itself again.
     fn end(&self, python: Python<'_>) -> PyResult<()> {
-        let time = self.time.get().map_err(elsewhere)?;
+        let time = self.time.get().map_err(used_after_fork)?;
         let ended = time.lock().unwrap_or_else(PoisonError::into_inner).take();
         python.detach(|| drop(ended));
         Ok(())

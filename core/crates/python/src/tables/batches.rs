@@ -26,13 +26,13 @@ const DEFAULT: [Column; 5] = [
 
 /// Columns that are given, and the types that they are given in.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Projection {
     pub(crate) columns: Vec<Column>,
     /// Types that were asked for.
     schema: Option<SchemaRef>,
 }
 
-impl Asked {
+impl Projection {
     fn schema(&self) -> SchemaRef {
         let own = || schema(&self.columns);
         self.schema.as_ref().map_or_else(own, Arc::clone)
@@ -57,13 +57,13 @@ fn refused(error: RequestError) -> PyErr {
 }
 
 /// Read what a library asks for.
-pub(crate) fn asked_columns(
+pub(crate) fn projection_of(
     requested_schema: Option<&Bound<'_, PyCapsule>>,
     knows_names: bool,
-) -> PyResult<Asked> {
+) -> PyResult<Projection> {
     let Some(capsule) = requested_schema else {
         let columns = DEFAULT.to_vec();
-        return Ok(Asked {
+        return Ok(Projection {
             columns,
             schema: None,
         });
@@ -77,7 +77,7 @@ pub(crate) fn asked_columns(
             column.name()
         )));
     }
-    Ok(Asked {
+    Ok(Projection {
         columns,
         schema: Some(Arc::new(wanted)),
     })
@@ -88,10 +88,13 @@ pub(crate) fn schema_capsule(python: Python<'_>) -> PyResult<Bound<'_, PyCapsule
 }
 
 /// Return the rows of a batch in one piece.
-pub(crate) fn one_record_batch(asked: &Asked, batches: Vec<DecodedBatch>) -> PyResult<RecordBatch> {
-    let mut batches = asked.all_given(batches).map_err(refused)?;
+pub(crate) fn one_record_batch(
+    projection: &Projection,
+    batches: Vec<DecodedBatch>,
+) -> PyResult<RecordBatch> {
+    let mut batches = projection.all_given(batches).map_err(refused)?;
     match (batches.pop(), batches.is_empty()) {
-        (None, _) => Ok(RecordBatch::new_empty(asked.schema())),
+        (None, _) => Ok(RecordBatch::new_empty(projection.schema())),
         (Some(batch), true) => Ok(batch),
         (Some(_), false) => Err(PyValueError::new_err(
             "the columns of the batch have more than 2 GiB; read them as a stream",
@@ -109,12 +112,12 @@ pub(crate) fn array_capsules(
 /// Return decoded batches as a stream.
 pub(crate) fn stream_of<'py>(
     python: Python<'py>,
-    asked: &Asked,
+    projection: &Projection,
     batches: Vec<DecodedBatch>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let batches = asked.all_given(batches).map_err(refused)?;
+    let batches = projection.all_given(batches).map_err(refused)?;
     let batches = batches.into_iter().map(Ok);
-    let reader = RecordBatchIterator::new(batches, asked.schema());
+    let reader = RecordBatchIterator::new(batches, projection.schema());
     capsules::stream(python, Box::new(reader))
 }
 
@@ -122,7 +125,7 @@ pub(crate) fn stream_of<'py>(
 struct Batches {
     /// `None` once the stream is released.
     iterator: Option<Py<PyIterator>>,
-    asked: Asked,
+    projection: Projection,
     stream: String,
     topic: String,
     /// Record batches of the batch that was read last.
@@ -143,11 +146,14 @@ impl Batches {
         let batch = batch.get();
         let decoded = batch.decoded(
             python,
-            self.asked.columns.clone(),
+            self.projection.columns.clone(),
             &self.stream,
             &self.topic,
         )?;
-        self.asked.all_given(decoded).map_err(refused).map(Some)
+        self.projection
+            .all_given(decoded)
+            .map_err(refused)
+            .map(Some)
     }
 }
 
@@ -184,7 +190,7 @@ impl Drop for Batches {
 
 impl RecordBatchReader for Batches {
     fn schema(&self) -> SchemaRef {
-        self.asked.schema()
+        self.projection.schema()
     }
 }
 
@@ -199,7 +205,7 @@ pub(super) fn batch_stream<'py>(
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let reader = Batches {
         iterator: Some(batches.try_iter()?.unbind()),
-        asked: asked_columns(requested_schema, true)?,
+        projection: projection_of(requested_schema, true)?,
         stream,
         topic,
         ready: Vec::new().into_iter(),

@@ -7,7 +7,7 @@ mod rows;
 use pyo3::prelude::*;
 
 pub(crate) use batches::{
-    array_capsules, asked_columns, one_record_batch, schema_capsule, stream_of,
+    array_capsules, one_record_batch, projection_of, schema_capsule, stream_of,
 };
 pub(crate) use rows::TableRows;
 

@@ -25,7 +25,7 @@ class Unsupported(ConnectorError):
     code = "unsupported"
 
 
-class NotHere(ConnectorError):
+class RunsElsewhere(ConnectorError):
     """Another process of the group runs the connector."""
 
     code = "not_here"
@@ -89,13 +89,15 @@ class Connector(ABC):
         """Start it, unless it runs.
 
         Raises:
-            NotHere: It belongs to another process.
+            RunsElsewhere: It belongs to another process.
         """
         if self.lease is not None and self.lease.fence(self.key) is None:
             owner = self.lease.runs_in(self.key)
             if owner is None:
-                raise NotHere(f"{self.key} has no lease: it is disabled, or one of the processes is about to claim it")
-            raise NotHere(f"{self.key} runs in {owner}: ask there")
+                raise RunsElsewhere(
+                    f"{self.key} has no lease: it is disabled, or one of the processes is about to claim it"
+                )
+            raise RunsElsewhere(f"{self.key} runs in {owner}: ask there")
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"{self.kind}-{self.key}")
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from headrace_gateway.ports import Accounts, Clock, CredentialsReader
+from headrace_gateway.ports import AccountDirectory, Clock, CredentialsReader
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.errors import Status
 
@@ -29,7 +29,7 @@ class AccessToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PresentedToken:
     """Result of presenting a token."""
 
     status: Status
@@ -43,7 +43,7 @@ class AccessTokens:
     def __init__(
         self,
         *,
-        accounts: Accounts,
+        accounts: AccountDirectory,
         credentials: CredentialsReader,
         clock: Clock,
         remembered_max: int = REMEMBERED_MAX,
@@ -58,7 +58,7 @@ class AccessTokens:
         """Return whether the owner of this token is cached, so that no request to the metadata service is needed."""
         return digest_of(text) in self._remembered
 
-    async def find(self, text: str) -> Shown:
+    async def find(self, text: str) -> PresentedToken:
         """Return the owner of a token. Statuses in the order of the checks: 20, 54, 47."""
         digest = digest_of(text)
         remembered = self._remembered.get(digest)
@@ -66,16 +66,16 @@ class AccessTokens:
             status = self.status_of(remembered)
             if status != Status.RESOURCE_NOT_FOUND:
                 self._remembered.move_to_end(digest)
-                return Shown(status, remembered)
+                return PresentedToken(status, remembered)
             del self._remembered[digest]
         found = await self._credentials.access_token(digest)
         if found is None or not hmac.compare_digest(found.digest, digest):
-            return Shown(Status.RESOURCE_NOT_FOUND)
+            return PresentedToken(Status.RESOURCE_NOT_FOUND)
         token = AccessToken(found.user_id, found.name, found.incarnation, found.expires_at_micros)
         self._remembered[digest] = token
         if len(self._remembered) > self._remembered_max:
             self._remembered.popitem(last=False)
-        return Shown(self.status_of(token), token)
+        return PresentedToken(self.status_of(token), token)
 
     def status_of(self, token: AccessToken) -> Status:
         """Return the status of a token presented earlier: success, or 20, 54, 47 if it is no longer valid."""

@@ -13,8 +13,7 @@ from typing import Final
 from headrace_gateway.access.access_tokens import digest_of
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.passwords import Passwords
-from headrace_gateway.ports import Accounts as KnownAccounts
-from headrace_gateway.ports import Clock, Credentials, CredentialsReader, Proposer
+from headrace_gateway.ports import AccountDirectory, Clock, Credentials, CredentialsReader, Proposer
 from headrace_gateway.replies import control_reply
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
 from headrace_proto.control.v1 import ChangePassword, CreateAccessToken, CreateUser, Credential, Reply
@@ -27,14 +26,14 @@ _TOKEN_BYTES: Final = 50
 _U64_MAX: Final = (1 << 64) - 1
 
 
-class Accounts:
+class AccountCommands:
     """Hashes secrets and builds the commands that contain the hashes and digests."""
 
     def __init__(
         self,
         *,
         proposer: Proposer,
-        accounts: KnownAccounts,
+        accounts: AccountDirectory,
         credentials: CredentialsReader,
         passwords: Passwords,
         password_limits: LoginLimits,

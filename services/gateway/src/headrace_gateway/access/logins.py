@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace_chassis.places import place_of
-from headrace_gateway.access.access_tokens import AccessToken, AccessTokens, Shown
+from headrace_gateway.access.access_tokens import AccessToken, AccessTokens, PresentedToken
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.turns import Crowded
-from headrace_gateway.audit.trail import Trail
-from headrace_gateway.ports import Accounts, Clock, Credentials, CredentialsReader
+from headrace_gateway.audit.audit_log import AuditLog
+from headrace_gateway.ports import AccountDirectory, Clock, Credentials, CredentialsReader
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
@@ -44,13 +44,13 @@ class Logins:
     def __init__(
         self,
         *,
-        accounts: Accounts,
+        accounts: AccountDirectory,
         credentials: CredentialsReader,
         access_tokens: AccessTokens,
         passwords: Passwords,
         limits: LoginLimits,
         clock: Clock,
-        audit: Trail | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self._accounts = accounts
         self._credentials = credentials
@@ -133,14 +133,14 @@ class Logins:
         return made
 
     async def _with_token(self, login: LoginWithToken, address: str) -> Login:
-        shown = await self.shown(login.token, address)
-        token = shown.token
+        presented = await self.presented(login.token, address)
+        token = presented.token
         user = self._accounts.user(token.user_id) if token is not None else None
-        if shown.status != Status.OK or token is None or user is None:
-            return Login(shown.status if shown.status != Status.OK else Status.RESOURCE_NOT_FOUND)
+        if presented.status != Status.OK or token is None or user is None:
+            return Login(presented.status if presented.status != Status.OK else Status.RESOURCE_NOT_FOUND)
         return Login(Status.OK, token.user_id, user.password_version, token)
 
-    async def shown(self, text: str, address: str) -> Shown:
+    async def presented(self, text: str, address: str) -> PresentedToken:
         """Return the access token with this text. Unknown tokens are rate-limited, known ones are not.
 
         Args:
@@ -150,11 +150,11 @@ class Logins:
         if not self.access_tokens.remembers(text):
             wait_micros = self._limits.token_refused_for_micros(address, self._clock())
             if wait_micros > 0:
-                return Shown(Status.TOO_MANY_LOGIN_ATTEMPTS)
-        shown = await self.access_tokens.find(text)
-        if shown.status == Status.RESOURCE_NOT_FOUND:
+                return PresentedToken(Status.TOO_MANY_LOGIN_ATTEMPTS)
+        presented = await self.access_tokens.find(text)
+        if presented.status == Status.RESOURCE_NOT_FOUND:
             self._limits.token_failed(address, self._clock())
-        return shown
+        return presented
 
     def with_certificate(self, names: Iterable[str]) -> Login:
         """Find the user of a verified certificate.
@@ -174,9 +174,9 @@ class Logins:
             return
         is_in = made.status == Status.OK
         # Do not record an invalid username: it may be a mistyped password.
-        shown = username if made.status != Status.INVALID_USERNAME else None
+        presented = username if made.status != Status.INVALID_USERNAME else None
         user_id = made.user_id if is_in else None
-        await self.audit.logged_in(action, made.status, username=shown, user_id=user_id)
+        await self.audit.logged_in(action, made.status, username=presented, user_id=user_id)
 
     def _is_refused(self, username: str, address: str) -> bool:
         return self._limits.refused_for_micros(username, address, self._clock()) > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from headrace_gateway.ports import Accounts, Clock, Proposer, wall_clock_micros
+from headrace_gateway.ports import AccountDirectory, Clock, Proposer, wall_clock_micros
 from headrace_proto.metadata.v1 import Command, DeleteExpiredAccessTokens
 from headrace_proto.well_known import ROOT_USER_ID
 
@@ -19,7 +19,7 @@ class TokenCleaner:
         self,
         *,
         proposer: Proposer,
-        accounts: Accounts,
+        accounts: AccountDirectory,
         interval_seconds: float,
         clock: Clock = wall_clock_micros,
     ) -> None:

@@ -18,7 +18,7 @@ import jwt
 
 from headrace_gateway.access.access_tokens import AccessToken, AccessTokens
 from headrace_gateway.access.token_config import JwtConfig
-from headrace_gateway.ports import Accounts, Revocations
+from headrace_gateway.ports import AccountDirectory, Revocations
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.errors import Status
 
@@ -105,7 +105,7 @@ class Tokens:
         self,
         config: JwtConfig,
         *,
-        accounts: Accounts,
+        accounts: AccountDirectory,
         access_tokens: AccessTokens,
         revocations: Revocations,
         shared_keys: Sequence[bytes] = (),

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace_gateway.audit.trail import Trail
+from headrace_gateway.audit.audit_log import AuditLog
 
 _PREFIX: Final = "headrace_audit_"
 
@@ -16,7 +16,7 @@ _PREFIX: Final = "headrace_audit_"
 class TrailCollector(Collector):
     """Counts of events that are missing in the trail."""
 
-    def __init__(self, trail: Trail) -> None:
+    def __init__(self, trail: AuditLog) -> None:
         self._trail = trail
 
     def collect(self) -> Iterator[Metric]:

@@ -13,7 +13,7 @@ from headrace_gateway.audit.files import newest_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class AuditFilter:
     """Filter for events."""
 
     since: int = 0
@@ -41,19 +41,19 @@ class Wanted:
         )
 
 
-def read(directory: Path, wanted: Wanted, count_max: int) -> list[Event]:
+def read(directory: Path, criteria: AuditFilter, count_max: int) -> list[Event]:
     """Return the newest events that match, newest first.
 
     For a finished change, only the end event is returned.
 
     Args:
         directory: Directory of the trail.
-        wanted: Filter.
+        criteria: Filter.
         count_max: Maximum number of events.
     """
-    series = (_events(directory, name, wanted.since) for name in SERIES)
+    series = (_events(directory, name, criteria.since) for name in SERIES)
     merged = heapq.merge(*series, key=lambda event: event.at, reverse=True)
-    return list(islice(filter(wanted.includes, _without_beginnings(merged)), count_max))
+    return list(islice(filter(criteria.includes, _without_beginnings(merged)), count_max))
 
 
 def _events(directory: Path, name: str, since: int) -> Iterator[Event]:

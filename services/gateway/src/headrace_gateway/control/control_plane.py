@@ -14,8 +14,8 @@ from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.token_cleaner import TokenCleaner
 from headrace_gateway.access.tokens import Reach, Tokens, everything_is_known
+from headrace_gateway.audit.audit_log import AuditLog
 from headrace_gateway.audit.limits import EventLimits, Rate
-from headrace_gateway.audit.trail import Trail
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control.diagnostics import Diagnostics
 from headrace_gateway.control.dispatch import Control
@@ -23,7 +23,7 @@ from headrace_gateway.control.memberships import MembershipLimits, Memberships
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.observability.host_statistics import Host
 from headrace_gateway.ports import (
-    Accounts,
+    AccountDirectory,
     CatchUp,
     CredentialsReader,
     MembershipReader,
@@ -43,7 +43,7 @@ class Metadata:
     proposer: Proposer
     credentials: CredentialsReader
     transactions: TransactionReader
-    accounts: Accounts
+    accounts: AccountDirectory
     streams: StreamNames
     members: MembershipReader
     revocations: Revocations
@@ -95,7 +95,7 @@ class ControlPlane:
         """
         self._config = config
         self._metadata = metadata
-        self.audit = Trail(
+        self.audit = AuditLog(
             config.audit,
             identity.data_directory,
             gateway=identity.gateway_name,

@@ -6,19 +6,19 @@ import asyncio
 import logging
 from typing import assert_never
 
-from headrace_gateway.access.accounts import Accounts
+from headrace_gateway.access.accounts import AccountCommands
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.logins import Login, Logins
 from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.audit.audit_log import AuditLog
 from headrace_gateway.audit.limits import EventLimits
 from headrace_gateway.audit.requests import action_of, caller_of, change_of, is_own
-from headrace_gateway.audit.trail import Trail
 from headrace_gateway.control.diagnostics import Diagnostics
 from headrace_gateway.control.memberships import Memberships
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.observability.host_statistics import Host
-from headrace_gateway.ports import Accounts as KnownAccounts
 from headrace_gateway.ports import (
+    AccountDirectory,
     CatchUp,
     Clock,
     CodedError,
@@ -53,7 +53,7 @@ class Control:
         self,
         *,
         proposer: Proposer,
-        accounts: KnownAccounts,
+        accounts: AccountDirectory,
         credentials: CredentialsReader,
         streams: StreamNames,
         logins: Logins,
@@ -68,7 +68,7 @@ class Control:
         host: Host,
         diagnostics: Diagnostics,
         catch_up: CatchUp | None = None,
-        audit: Trail | None = None,
+        audit: AuditLog | None = None,
         clock: Clock = wall_clock_micros,
     ) -> None:
         self._proposer = proposer
@@ -84,7 +84,7 @@ class Control:
         self._own_changes = own_changes
         self._clock = clock
         self._logins = logins
-        self._accounts = Accounts(
+        self._accounts = AccountCommands(
             proposer=proposer,
             accounts=accounts,
             credentials=credentials,

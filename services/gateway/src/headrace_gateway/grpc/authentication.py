@@ -62,11 +62,11 @@ class Bearers:
             except InvalidToken as error:
                 raise Refused(Status.INVALID_ACCESS_TOKEN) from error
             return Identity(bearer.user_id, bearer)
-        shown = await self._logins.shown(text, address)
-        _check_access_token(shown.status)
+        presented = await self._logins.presented(text, address)
+        _check_access_token(presented.status)
         # A status of 0 implies a known token.
-        assert shown.token is not None  # noqa: S101
-        return Identity(shown.token.user_id, access_token=shown.token)
+        assert presented.token is not None  # noqa: S101
+        return Identity(presented.token.user_id, access_token=presented.token)
 
     def verify(self, identity: Identity) -> None:
         """Check again that a credential is still valid: a stream may outlast its credential.

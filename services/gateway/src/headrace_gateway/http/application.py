@@ -33,7 +33,7 @@ from headrace_gateway.http.handlers import ROUTES
 from headrace_gateway.http.handlers.sessions import LOGOUT
 from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
-from headrace_gateway.http.sessions.waits import VERIFY, Over
+from headrace_gateway.http.sessions.waits import VERIFY, WaitEnded
 from headrace_gateway.json_api.errors import PROBLEM_TYPE, Limited, Missing, Refused, Rejected, answer_of
 from headrace_gateway.json_api.memory import BUDGET, Budget, Exhausted, Held
 from headrace_gateway.ports import NoAnswer
@@ -301,10 +301,10 @@ class Application:
         Raises:
             InvalidToken: There is no such access token, or its owner may not log in.
         """
-        shown = await self._services.logins.shown(access_token, address)
-        if shown.status != Status.OK or shown.token is None:
+        presented = await self._services.logins.presented(access_token, address)
+        if presented.status != Status.OK or presented.token is None:
             raise InvalidToken("there is no such access token")
-        return self._services.tokens.issue(shown.token.user_id, None, shown.token).text
+        return self._services.tokens.issue(presented.token.user_id, None, presented.token).text
 
     def _verification(self, bearer: Bearer) -> Callable[[], None]:
         def verify() -> None:
@@ -324,7 +324,7 @@ class Application:
                 error = refusal_of(error)
             case InvalidToken():
                 error = Refused(Status.UNAUTHENTICATED)
-            case SessionLost() | Over() | NoAnswer():
+            case SessionLost() | WaitEnded() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
             case Exhausted():
                 error = Rejected(503, "Other requests and answers use the memory; see http.max_bodies_size.")

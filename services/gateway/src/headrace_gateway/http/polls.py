@@ -12,7 +12,7 @@ from aiohttp import web
 import headrace_core as core
 from headrace_gateway.http.call import Call, Query
 from headrace_gateway.http.routes import JSON, Nothing
-from headrace_gateway.http.sessions.waits import Over, has_gone
+from headrace_gateway.http.sessions.waits import WaitEnded, has_gone
 
 Result = TypeVar("Result")
 Encoded = tuple[int, bytes]
@@ -61,7 +61,7 @@ async def polled_in_turn(
 
     Raises:
         Exhausted: There is no memory for the answer.
-        Over: The caller has disconnected.
+        WaitEnded: The caller has disconnected.
         Refused: An answer is an error.
     """
     now = asyncio.get_running_loop().time
@@ -104,7 +104,7 @@ async def polled_answer(
 
     Raises:
         Exhausted: There is no memory for the answer.
-        Over: The caller has disconnected.
+        WaitEnded: The caller has disconnected.
         Refused: An answer is an error.
     """
     return await _answer(call, ask, await ask(encoded), commit=commit, numbers_as_text=numbers_as_text)
@@ -125,7 +125,7 @@ async def _answer(
         batch = core.decode_polled(payload, names_gap=True)
         if batch.last_offset is not None:
             if has_gone(call.request):
-                raise Over
+                raise WaitEnded
             await ask(commit(batch.partition_id, batch.last_offset))
     return web.Response(body=body, content_type=JSON)
 

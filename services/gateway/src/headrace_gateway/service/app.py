@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Natives:
+class NativeFactory:
     """Constructors of native objects, each from its configuration document."""
 
     node: Callable[[str, Any], Any]
@@ -123,7 +123,7 @@ class RunningGateway:
 
 
 @asynccontextmanager
-async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> AsyncIterator[RunningGateway]:
+async def running(loaded: Loaded[GatewayServiceConfig], factory: NativeFactory) -> AsyncIterator[RunningGateway]:
     """Run a gateway for the duration of an ``async with`` block; startup waits for the metadata service.
 
     Raises:
@@ -149,10 +149,10 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
         passwords = await stack.enter_async_context(hashing)
         catalog = readiness.catalog = Catalog(CatalogWatch(connections))
-        listeners = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
+        listeners = await stack.enter_async_context(taken(config, factory.edge, _encrypted_links(config)))
         gateway_id = secrets.randbits(64)
         document = native_document(config.shards, _front(config, listeners.front(gateway_id)), directory)
-        native = natives.node(document, listeners.edge.native)
+        native = factory.node(document, listeners.edge.native)
         metadata = _metadata(connections, sessions, catalog)
         plane = _control_plane(config, metadata, passwords, gateway_id, directory)
         node = Node(native, plane.control.handle)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext
 from headrace_metadata.state_machine.groups import timeouts
-from headrace_metadata.state_machine.operation import Operation
 from headrace_metadata.state_machine.placement import nodes
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.transactions import transactions
 from headrace_proto.metadata.v1 import Command, Reply
 
 
-def pulse(state: State, operation: Operation) -> Reply:
+def pulse(state: State, context: CommandContext) -> Reply:
     """End everything that has expired."""
-    timeouts.pulse(state, operation)
-    nodes.pulse(state, operation)
-    transactions.pulse(state, operation)
+    timeouts.pulse(state, context)
+    nodes.pulse(state, context)
+    transactions.pulse(state, context)
     return Reply()
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from headrace_metadata.state_machine import expiry, preconditions, quotas
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.groups import groups, timeouts
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.placement import nodes, placement
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.streams import partitions, streams, topics
@@ -113,10 +113,10 @@ class StateMachine:
             raise ValueError(f"op {op} does not follow op {self.op}")
         if timestamp_micros <= self.timestamp_micros:
             raise ValueError(f"the time of op {op} is not after that of op {self.op}")
-        operation = Operation(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
+        context = CommandContext(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
         changes = self.state.changes
         try:
-            reply = self._dispatch(operation, command)
+            reply = self._dispatch(context, command)
         except Refused as refused:
             if changes:
                 raise RuntimeError(f"op {op} was refused after it had changed something") from refused
@@ -179,12 +179,12 @@ class StateMachine:
         other.state = self.state.copy()
         return other
 
-    def _dispatch(self, operation: Operation, command: Command) -> Reply:  # noqa: PLR0912  (a table, typed)
+    def _dispatch(self, context: CommandContext, command: Command) -> Reply:  # noqa: PLR0912  (a table, typed)
         state = self.state
         preconditions.check(state, command)
         match command.WhichOneof("operation"):
             case "create_stream":
-                return streams.create(state, operation, command.create_stream)
+                return streams.create(state, context, command.create_stream)
             case "update_stream":
                 return streams.update(state, command.update_stream)
             case "delete_stream":
@@ -192,9 +192,9 @@ class StateMachine:
             case "purge_stream":
                 return streams.purge(state, command.purge_stream)
             case "create_topic":
-                return topics.create(state, operation, command.create_topic)
+                return topics.create(state, context, command.create_topic)
             case "update_topic":
-                return topics.update(state, operation, command.update_topic)
+                return topics.update(state, context, command.update_topic)
             case "delete_topic":
                 return topics.delete(state, command.delete_topic)
             case "purge_topic":
@@ -202,15 +202,15 @@ class StateMachine:
             case "set_topic_quota":
                 return quotas.set_of_topic(state, command.set_topic_quota)
             case "create_partitions":
-                return partitions.create(state, operation, command.create_partitions)
+                return partitions.create(state, context, command.create_partitions)
             case "delete_partitions":
-                return partitions.delete(state, operation, command.delete_partitions)
+                return partitions.delete(state, context, command.delete_partitions)
             case "create_user":
-                return users.create(state, operation, command.create_user)
+                return users.create(state, context, command.create_user)
             case "update_user":
                 return users.update(state, command.update_user)
             case "delete_user":
-                return users.delete(state, operation, command.delete_user)
+                return users.delete(state, context, command.delete_user)
             case "update_permissions":
                 return permissions.update(state, command.update_permissions)
             case "change_password":
@@ -218,58 +218,58 @@ class StateMachine:
             case "set_user_quota":
                 return quotas.set_of_user(state, command.set_user_quota)
             case "create_access_token":
-                return tokens.create(state, operation, command.create_access_token)
+                return tokens.create(state, context, command.create_access_token)
             case "delete_access_token":
-                return tokens.delete(state, operation, command.delete_access_token)
+                return tokens.delete(state, context, command.delete_access_token)
             case "delete_expired_access_tokens":
-                return tokens.delete_expired(state, operation)
+                return tokens.delete_expired(state, context)
             case "revoke_login":
-                return tokens.revoke_login(state, operation, command.revoke_login)
+                return tokens.revoke_login(state, context, command.revoke_login)
             case "create_consumer_group":
-                return groups.create(state, operation, command.create_consumer_group)
+                return groups.create(state, context, command.create_consumer_group)
             case "delete_consumer_group":
                 return groups.delete(state, command.delete_consumer_group)
             case "join_consumer_group":
-                return groups.join(state, operation, command.join_consumer_group)
+                return groups.join(state, context, command.join_consumer_group)
             case "leave_consumer_group":
-                return groups.leave(state, operation, command.leave_consumer_group)
+                return groups.leave(state, context, command.leave_consumer_group)
             case "forget_client":
-                return groups.forget_client(state, operation, command.forget_client)
+                return groups.forget_client(state, context, command.forget_client)
             case "complete_revocation":
-                return groups.complete_revocation(state, operation, command.complete_revocation)
+                return groups.complete_revocation(state, context, command.complete_revocation)
             case "replace_gateway":
-                return timeouts.replace_gateway(state, operation, command.replace_gateway)
+                return timeouts.replace_gateway(state, context, command.replace_gateway)
             case "gateway_heartbeat":
-                return timeouts.heartbeat(state, operation, command.gateway_heartbeat)
+                return timeouts.heartbeat(state, context, command.gateway_heartbeat)
             case "pulse":
-                return expiry.pulse(state, operation)
+                return expiry.pulse(state, context)
             case "register_node":
-                return nodes.register(state, operation, command.register_node)
+                return nodes.register(state, context, command.register_node)
             case "renew_node_lease":
-                return nodes.renew(state, operation, command.renew_node_lease)
+                return nodes.renew(state, context, command.renew_node_lease)
             case "drain_node":
-                return nodes.drain(state, operation, command.drain_node)
+                return nodes.drain(state, context, command.drain_node)
             case "remove_node":
-                return nodes.remove(state, operation, command.remove_node)
+                return nodes.remove(state, context, command.remove_node)
             case "place_partition":
-                return placement.place(state, operation, command.place_partition)
+                return placement.place(state, context, command.place_partition)
             case "rebalance_topic":
-                return placement.rebalance(state, operation, command.rebalance_topic)
+                return placement.rebalance(state, context, command.rebalance_topic)
             case "complete_placements":
                 return placement.complete(state, command.complete_placements)
             case "commit_transaction":
-                return transactions.commit(state, operation, command.commit_transaction)
+                return transactions.commit(state, context, command.commit_transaction)
             case "abort_transaction":
-                return transactions.abort(state, operation, command.abort_transaction)
+                return transactions.abort(state, context, command.abort_transaction)
             case "publications_applied":
                 return transactions.applied(state, command.publications_applied)
             case "pin_reader":
-                return pins.pin(state, operation, command.pin_reader)
+                return pins.pin(state, context, command.pin_reader)
             case "unpin_reader":
-                return pins.unpin(state, operation, command.unpin_reader)
+                return pins.unpin(state, context, command.unpin_reader)
             case "delete_transaction":
                 return transactions.delete(state, command.delete_transaction)
             case None:
-                raise UnknownCommandError(f"the command at op {operation.op} is not known to this release")
+                raise UnknownCommandError(f"the command at op {context.op} is not known to this release")
             case unknown:
                 assert_never(unknown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
 

@@ -6,7 +6,7 @@ belongs to another stream, on which the caller may have no permission.
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command

@@ -8,7 +8,7 @@ Proposers check the rights: `users manage` for a user, so that no user raises it
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import Quota, Topic, User
 from headrace_proto.errors import Status

@@ -14,7 +14,7 @@ from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Session
 from headrace_partition_node.grpc.frames import Batch
 from headrace_partition_node.grpc.shard_requests import SEND_MESSAGES, Shards, send_metadata
-from headrace_partition_node.grpc.tickets import Access, Here, Tickets
+from headrace_partition_node.grpc.tickets import Access, CoveredPartition, Tickets
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import AppendResponse
 
@@ -48,13 +48,13 @@ class Appending:
         if first.place is None:
             raise Refused(Status.INVALID_COMMAND, "the first request must have a place")
         place = first.place
-        here = self._tickets.opened(
+        covered = self._tickets.opened(
             ticket, Access.WRITE, place.stream_id, place.topic_id, place.partition_id, place.incarnation
         )
         async with self._shards.session() as session:
             in_flight: asyncio.Queue[Held | Exception | None] = asyncio.Queue(_IN_FLIGHT_MAX)
             sending = asyncio.create_task(
-                self._send_all(first, requests, session, here, in_flight), name="append-batches"
+                self._send_all(first, requests, session, covered, in_flight), name="append-batches"
             )
             try:
                 while (sent := await in_flight.get()) is not None:
@@ -68,7 +68,7 @@ class Appending:
                         raise Refused(response.status)
                     # The shards address partitions by id: while the batch was in flight, the id may have been reused.
                     # In that case the append must not be reported as successful.
-                    self._tickets.check_same(here)
+                    self._tickets.check_same(covered)
                     yield AppendResponse()
             finally:
                 sending.cancel()
@@ -83,17 +83,17 @@ class Appending:
         first: Batch,
         requests: AsyncIterator[Batch],
         session: Session,
-        here: Here,
+        covered: CoveredPartition,
         in_flight: asyncio.Queue[Held | Exception | None],
     ) -> None:
         """Send all batches; put the memory held for each into the queue, and finally the reason of the end."""
         end: Exception | None = None
         try:
-            await self._send(first, session, here, in_flight)
+            await self._send(first, session, covered, in_flight)
             async for request in requests:
                 if request.place is not None:
                     raise Refused(Status.INVALID_COMMAND, "only the first request may have a place")
-                await self._send(request, session, here, in_flight)
+                await self._send(request, session, covered, in_flight)
         except Exception as error:  # noqa: BLE001 - it is raised where the answers before it have been received
             end = error
         await in_flight.put(end)
@@ -102,14 +102,14 @@ class Appending:
         self,
         request: Batch,
         session: Session,
-        here: Here,
+        covered: CoveredPartition,
         in_flight: asyncio.Queue[Held | Exception | None],
     ) -> None:
-        held = self._memory.held_by(here.user)
+        held = self._memory.held_by(covered.user)
         await held.grow(len(request.batch))
         try:
-            self._tickets.check_again(here)
-            await session.send(SEND_MESSAGES, request.batch, head=send_metadata(here, request.messages_count))
+            self._tickets.check_again(covered)
+            await session.send(SEND_MESSAGES, request.batch, head=send_metadata(covered, request.messages_count))
             await in_flight.put(held)
         except BaseException:
             held.resize(0)

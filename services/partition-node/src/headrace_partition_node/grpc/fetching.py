@@ -15,7 +15,7 @@ from headrace_node.connections.sessions import Session
 from headrace_partition_node.grpc.frames import Chunk, Sent
 from headrace_partition_node.grpc.memory import Spares
 from headrace_partition_node.grpc.shard_requests import Polled, Shards, poll, wait
-from headrace_partition_node.grpc.tickets import Access, Here, Tickets
+from headrace_partition_node.grpc.tickets import Access, CoveredPartition, Tickets
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import FetchRange, FetchRequest
 
@@ -56,10 +56,12 @@ class Fetching:
         ticket = self._tickets.shown(context)
         wanted = await _range_of(requests)
         place = wanted.place
-        here = self._tickets.opened(
+        covered = self._tickets.opened(
             ticket, Access.READ, place.stream_id, place.topic_id, place.partition_id, place.incarnation
         )
-        ends = (await self._shards.ends(here.stream_id, here.topic_id, [here.partition_id]))[here.partition_id]
+        ends = (await self._shards.ends(covered.stream_id, covered.topic_id, [covered.partition_id]))[
+            covered.partition_id
+        ]
         position = max(wanted.start_offset, ends.first_offset)
         end = wanted.end_offset if wanted.HasField("end_offset") else ends.next_offset
         is_done = False
@@ -70,9 +72,9 @@ class Fetching:
                 if not await credit.is_there():
                     # The caller has closed its side: there will be no more credit.
                     return
-                async with self._memory.held_by(here.user) as held:
+                async with self._memory.held_by(covered.user) as held:
                     await held.grow(self._poll_bytes_max)
-                    polled = await self._poll(session, here, position, min(pace.count, end - position))
+                    polled = await self._poll(session, covered, position, min(pace.count, end - position))
                     held.resize(len(polled.payload))
                     if polled.messages_count and polled.first_offset > position:
                         # Older messages were deleted meanwhile. The count may now reach beyond the end.
@@ -89,20 +91,20 @@ class Fetching:
                         self._spares.give(polled.payload)
                         continue
                 # If all the rest was removed meanwhile, there is no message whose offset says so.
-                position = min(await self._wait(session, here, position), end)
+                position = min(await self._wait(session, covered, position), end)
             if not is_done:
                 yield sent.last(b"", position)
 
-    async def _poll(self, session: Session, here: Here, position: int, count: int) -> Polled:
-        polled = await poll(session, here, position, count, self._spares.take())
+    async def _poll(self, session: Session, covered: CoveredPartition, position: int, count: int) -> Polled:
+        polled = await poll(session, covered, position, count, self._spares.take())
         # The ids may have been reused by another partition between the catalog look-up and the answer.
-        self._tickets.check_unchanged(here)
+        self._tickets.check_unchanged(covered)
         return polled
 
-    async def _wait(self, session: Session, here: Here, position: int) -> int:
+    async def _wait(self, session: Session, covered: CoveredPartition, position: int) -> int:
         """Wait for messages; return the position behind those that were removed."""
-        first = await wait(session, here, position, _WAIT_SECONDS)
-        self._tickets.check_unchanged(here)
+        first = await wait(session, covered, position, _WAIT_SECONDS)
+        self._tickets.check_unchanged(covered)
         return first
 
 

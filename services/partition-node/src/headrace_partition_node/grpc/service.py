@@ -179,15 +179,15 @@ class PartitionService:
 
     async def _plan(self, request: PlanRangeRequest, context: _Context) -> PlanRangeResponse:
         ticket, place = self._tickets.shown(context), request.place
-        here = self._tickets.opened(
+        covered = self._tickets.opened(
             ticket, Access.READ, place.stream_id, place.topic_id, place.partition_id, place.incarnation
         )
         end = request.end_offset if request.HasField("end_offset") else None
-        planned = await self._shards.planned(here, request.start_offset, end, request.target_bytes)
-        self._tickets.check_unchanged(here)
+        planned = await self._shards.planned(covered, request.start_offset, end, request.target_bytes)
+        self._tickets.check_unchanged(covered)
         return PlanRangeResponse(
-            incarnation=here.incarnation,
-            purge_epoch=here.purge_epoch,
+            incarnation=covered.incarnation,
+            purge_epoch=covered.purge_epoch,
             first_offset=planned.first_offset,
             next_offset=planned.next_offset,
             parts=[RangePart(start_offset=offset, size_bytes=size) for offset, size in planned.splits],

@@ -12,7 +12,7 @@ from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.answers import Answer
 from headrace_node.connections.partition_bounds import Ends, ends_of
 from headrace_node.connections.sessions import LastingSessions, Response, Session, Sessions
-from headrace_partition_node.grpc.tickets import Here
+from headrace_partition_node.grpc.tickets import CoveredPartition
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
 
@@ -91,7 +91,9 @@ class Shards:
         polled = _polled(await self._sessions.call(ROOT_USER_ID, *command))
         return polled.first_offset if polled.messages_count else None
 
-    async def planned(self, here: Here, start: int, end: int | None, target_bytes: int) -> core.PlannedRange:
+    async def planned(
+        self, covered: CoveredPartition, start: int, end: int | None, target_bytes: int
+    ) -> core.PlannedRange:
         """Return a plan to split a range of messages.
 
         Raises:
@@ -99,9 +101,9 @@ class Shards:
             SessionLost: No answer came.
         """
         command = core.encode_plan_range(
-            stream=here.stream_id,
-            topic=here.topic_id,
-            partition=here.partition_id,
+            stream=covered.stream_id,
+            topic=covered.topic_id,
+            partition=covered.partition_id,
             start=start,
             end=end if end is not None else _BEYOND_ALL,
             target_bytes=target_bytes,
@@ -121,7 +123,7 @@ class Shards:
         return topic.partitions if topic is not None else []
 
 
-async def poll(session: Session, here: Here, offset: int, count: int, memory: bytearray) -> Polled:
+async def poll(session: Session, covered: CoveredPartition, offset: int, count: int, memory: bytearray) -> Polled:
     """Return messages from an offset on; use the given memory if they are many and fit.
 
     Raises:
@@ -129,9 +131,9 @@ async def poll(session: Session, here: Here, offset: int, count: int, memory: by
         SessionLost: No answer came.
     """
     command = core.encode_poll_messages(
-        stream=here.stream_id,
-        topic=here.topic_id,
-        partition=here.partition_id,
+        stream=covered.stream_id,
+        topic=covered.topic_id,
+        partition=covered.partition_id,
         strategy="offset",
         value=offset,
         count=count,
@@ -139,7 +141,7 @@ async def poll(session: Session, here: Here, offset: int, count: int, memory: by
     return _polled(await session.call_into(memory, *command))
 
 
-async def wait(session: Session, here: Here, offset: int, seconds: float) -> int:
+async def wait(session: Session, covered: CoveredPartition, offset: int, seconds: float) -> int:
     """Wait until there is a message at this offset, or until the timeout.
 
     Returns:
@@ -150,9 +152,9 @@ async def wait(session: Session, here: Here, offset: int, seconds: float) -> int
         SessionLost: No answer came.
     """
     command = core.encode_wait_messages(
-        stream=here.stream_id,
-        topic=here.topic_id,
-        partition=here.partition_id,
+        stream=covered.stream_id,
+        topic=covered.topic_id,
+        partition=covered.partition_id,
         strategy="offset",
         value=offset,
         count=1,
@@ -165,16 +167,16 @@ async def wait(session: Session, here: Here, offset: int, seconds: float) -> int
     return gap[1] if gap is not None else offset
 
 
-def send_metadata(here: Here, messages_count: int) -> bytes:
+def send_metadata(covered: CoveredPartition, messages_count: int) -> bytes:
     """Return the metadata before the indexes and messages of a batch for a partition."""
     return _METADATA.pack(
         _METADATA_BYTES,
         *_NUMERIC,
-        here.stream_id,
+        covered.stream_id,
         *_NUMERIC,
-        here.topic_id,
+        covered.topic_id,
         *_PARTITION,
-        here.partition_id,
+        covered.partition_id,
         messages_count,
     )
 

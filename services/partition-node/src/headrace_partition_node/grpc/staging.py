@@ -15,7 +15,7 @@ from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Response, Session
 from headrace_partition_node.grpc.frames import Batch
 from headrace_partition_node.grpc.shard_requests import Shards
-from headrace_partition_node.grpc.tickets import Access, Here, Tickets
+from headrace_partition_node.grpc.tickets import Access, CoveredPartition, Tickets
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import StageResponse
 
@@ -46,19 +46,19 @@ class Staging:
         if first is None or first.place is None:
             raise Refused(Status.INVALID_COMMAND, "the first request must have a place")
         place = first.place
-        here = self._tickets.opened(
+        covered = self._tickets.opened(
             ticket, Access.WRITE, place.stream_id, place.topic_id, place.partition_id, place.incarnation
         )
         async with self._shards.session() as session:
-            stage = _Stage(session, here, self._memory, first.lifetime_seconds)
+            stage = _Stage(session, covered, self._memory, first.lifetime_seconds)
             try:
                 await stage.add(first)
                 async for request in requests:
                     if request.place is not None or request.lifetime_seconds:
                         raise Refused(Status.INVALID_COMMAND, "only the first request may have a place and a lifetime")
-                    self._tickets.check_again(here)
+                    self._tickets.check_again(covered)
                     await stage.add(request)
-                self._tickets.check_again(here)
+                self._tickets.check_again(covered)
                 return await stage.seal()
             finally:
                 stage.let_go()
@@ -67,9 +67,9 @@ class Staging:
 class _Stage:
     """A stage in progress."""
 
-    def __init__(self, session: Session, here: Here, memory: Pool, lifetime_seconds: int) -> None:
+    def __init__(self, session: Session, covered: CoveredPartition, memory: Pool, lifetime_seconds: int) -> None:
         self._session = session
-        self._here = here
+        self._covered = covered
         self._memory = memory
         self._lifetime_seconds = lifetime_seconds
         self._id = _NEW_STAGE
@@ -84,7 +84,7 @@ class _Stage:
             return
         if len(self._in_flight) == _IN_FLIGHT_MAX:
             await self._answer()
-        held = self._memory.held_by(self._here.user)
+        held = self._memory.held_by(self._covered.user)
         if not held.grow_now(len(request.batch)):
             # Wait for memory only without holding any: otherwise calls could deadlock.
             while self._in_flight:
@@ -118,9 +118,9 @@ class _Stage:
 
     async def _send(self, batch: bytes | memoryview, messages_count: int, *, is_last: bool) -> None:
         code, head = core.encode_stage_messages(
-            stream=self._here.stream_id,
-            topic=self._here.topic_id,
-            partition=self._here.partition_id,
+            stream=self._covered.stream_id,
+            topic=self._covered.topic_id,
+            partition=self._covered.partition_id,
             messages_count=messages_count,
             stage=self._id,
             chunk=self._chunks_count,

@@ -85,7 +85,7 @@ class Partitions(Protocol):
         """Return a partition's record in the catalog, if it exists."""
 
 
-class Here(NamedTuple):
+class CoveredPartition(NamedTuple):
     """A partition of this node that the ticket covers."""
 
     stream_id: int
@@ -156,7 +156,7 @@ class Tickets:
 
     def opened(
         self, ticket: Ticket, access: Access, stream_id: int, topic_id: int, partition_id: int, incarnation: int = 0
-    ) -> Here:
+    ) -> CoveredPartition:
         """Return a partition that a ticket covers.
 
         Args:
@@ -186,32 +186,34 @@ class Tickets:
             raise Refused(Status.PARTITION_NOT_FOUND)
         if not found.is_here:
             raise Refused(Status.PARTITION_ELSEWHERE)
-        return Here(stream_id, topic_id, partition_id, found.incarnation, found.purge_epoch, ticket.issuer, access)
+        return CoveredPartition(
+            stream_id, topic_id, partition_id, found.incarnation, found.purge_epoch, ticket.issuer, access
+        )
 
     def found(self, stream_id: int, topic_id: int, partition_id: int) -> Found | None:
         """Return a partition's record in the catalog, if it exists."""
         return self._partitions.find(stream_id, topic_id, partition_id)
 
-    def check_again(self, here: Here) -> Found:
+    def check_again(self, covered: CoveredPartition) -> Found:
         """Return the catalog record of the same partition, still on this node.
 
         Raises:
             Refused: The partition was deleted, replaced or moved.
         """
-        found = self.check_same(here)
+        found = self.check_same(covered)
         if not found.is_here:
             raise Refused(Status.PARTITION_ELSEWHERE)
         return found
 
-    def check_same(self, here: Here) -> Found:
+    def check_same(self, covered: CoveredPartition) -> Found:
         """Return the catalog record of the same partition, on any node.
 
         Raises:
             Refused: The partition was deleted.
         """
-        self._check_issuer(here.issuer, (here.stream_id, here.topic_id), here.access)
-        found = self._partitions.find(here.stream_id, here.topic_id, here.partition_id)
-        if found is None or found.incarnation != here.incarnation:
+        self._check_issuer(covered.issuer, (covered.stream_id, covered.topic_id), covered.access)
+        found = self._partitions.find(covered.stream_id, covered.topic_id, covered.partition_id)
+        if found is None or found.incarnation != covered.incarnation:
             raise Refused(Status.PARTITION_NOT_FOUND)
         return found
 
@@ -220,11 +222,11 @@ class Tickets:
         if issuer is not None and not self._issuer_may(issuer, topic, reads, not reads):
             raise Refused(Status.INVALID_TICKET, "the user who created the ticket no longer has the permission")
 
-    def check_unchanged(self, here: Here) -> None:
+    def check_unchanged(self, covered: CoveredPartition) -> None:
         """Check that the partition is still the same, on this node, and was not purged.
 
         Raises:
             Refused: The partition was deleted, moved or purged.
         """
-        if self.check_again(here).purge_epoch != here.purge_epoch:
+        if self.check_again(covered).purge_epoch != covered.purge_epoch:
             raise Refused(Status.RESOURCE_NOT_FOUND, "the topic was purged: its offsets start at 0 again")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_headrace.jobs.archive.decoding import Bad
+from pyspark_headrace.jobs.archive.decoding import InvalidValue
 from pyspark_headrace.jobs.dead_letter_headers import (
     EMPTY_VALUE,
     HEADER_BYTES,
@@ -53,7 +53,7 @@ class DeadLetters:
         return stage(rows, self.targets, self.options, self.transaction, attempt)
 
 
-def letters(messages: pa.RecordBatch, bad: Sequence[Bad], split: Split) -> pa.RecordBatch:
+def letters(messages: pa.RecordBatch, bad: Sequence[InvalidValue], split: Split) -> pa.RecordBatch:
     """Convert bad messages to rows for the dead-letter topic: unchanged as far as possible, with the reason in headers.
 
     Args:

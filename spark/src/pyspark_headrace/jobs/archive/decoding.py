@@ -20,7 +20,7 @@ _BLOCK_BYTES: Final = 1 << 30
 """Block size of the parser, larger than any batch: several blocks would result in several chunks."""
 
 
-class Bad(NamedTuple):
+class InvalidValue(NamedTuple):
     """A value that does not match the schema."""
 
     row: int
@@ -33,7 +33,7 @@ class Decoding:
 
     schema: pa.Schema
 
-    def decode(self, values: pa.Array) -> tuple[pa.StructArray, list[Bad]]:
+    def decode(self, values: pa.Array) -> tuple[pa.StructArray, list[InvalidValue]]:
         """Decode values.
 
         Members that are not in the schema are ignored, and missing members are NULL. Numbers have to fit their type.
@@ -57,7 +57,7 @@ class Decoding:
         """Arrow type of the decoded values."""
         return pa.struct(list(self.schema))
 
-    def _parts(self, values: pa.Array, rows: list[int], bad: list[Bad]) -> list[pa.StructArray]:
+    def _parts(self, values: pa.Array, rows: list[int], bad: list[InvalidValue]) -> list[pa.StructArray]:
         """Bisect values that cannot be decoded until a single bad value is found."""
         if not rows:
             return []
@@ -65,7 +65,7 @@ class Decoding:
             return [self._all(values)]
         except _FAILURES as error:
             if len(rows) == 1:
-                bad.append(Bad(rows[0], _said(error)))
+                bad.append(InvalidValue(rows[0], _said(error)))
                 return []
         half = len(rows) // 2
         return [
@@ -101,21 +101,21 @@ class Decoding:
         return pa.StructArray.from_arrays(columns, fields=list(self.schema))
 
 
-def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
+def _objects(values: pa.Array) -> tuple[list[int], list[InvalidValue]]:
     """Separate JSON objects from other values with a cheap check, since bisecting many bad values is expensive.
 
     The parser rejects every value that this check rejects, in any batch. So the result does not depend on batches.
     """
     rows: list[int] = []
-    bad: list[Bad] = []
+    bad: list[InvalidValue] = []
     for row, value in enumerate(values.to_pylist()):
         if not value:
-            bad.append(Bad(row, EMPTY))
+            bad.append(InvalidValue(row, EMPTY))
             continue
         try:
             found = json.loads(value.decode())
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            bad.append(Bad(row, str(error)))
+            bad.append(InvalidValue(row, str(error)))
         except (ValueError, RecursionError):
             # Python cannot parse the value (too large or too deep). The parser decides.
             rows.append(row)
@@ -123,7 +123,7 @@ def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
             if isinstance(found, dict):
                 rows.append(row)
             else:
-                bad.append(Bad(row, "it is not a JSON object"))
+                bad.append(InvalidValue(row, "it is not a JSON object"))
     return rows, bad
 
 

@@ -16,7 +16,7 @@ from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
 from headrace.cli.servers.http_target import logged_in
 from headrace.cli.servers.target import Target
-from headrace_embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
+from headrace_embedded.audit_trail import AuditFilter, Event, decoded, encoded, read_directory
 
 _NEVER: Final = 2**64 - 1
 
@@ -63,7 +63,7 @@ def app(
 
     JSON is one object per line, YAML one document per event.
     """
-    wanted = Wanted(
+    criteria = AuditFilter(
         since=_micros("--since", since, 0),
         until=_micros("--until", until, _NEVER),
         event=event,
@@ -72,7 +72,7 @@ def app(
         address=address,
         result=result,
     )
-    found = read_directory(data, wanted, count) if data is not None else _asked(url, target, wanted, count)
+    found = read_directory(data, criteria, count) if data is not None else _asked(url, target, criteria, count)
     found.reverse()
     if form is not Form.TABLE:
         for one in found:
@@ -85,11 +85,11 @@ def app(
     output.print_table(("time", "user", "from", "by", "action", "about", "result"), map(_row, found))
 
 
-def _asked(url: str, target: Target, wanted: Wanted, count: int) -> list[Event]:
+def _asked(url: str, target: Target, criteria: AuditFilter, count: int) -> list[Event]:
     query: dict[str, Any] = {
-        name: getattr(wanted, name) for name in ("event", "action", "user", "address", "result", "since")
+        name: getattr(criteria, name) for name in ("event", "action", "user", "address", "result", "since")
     }
-    query |= {"until": wanted.until if wanted.until != _NEVER else 0, "count": count}
+    query |= {"until": criteria.until if criteria.until != _NEVER else 0, "count": count}
     text = urlencode({name: value for name, value in query.items() if value is not None})
     with logged_in(url, target) as api:
         lines = api.ask("GET", f"/audit?{text}").splitlines()

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from headrace_gateway.audit.events import encoded
-from headrace_gateway.audit.reading import Wanted, read
+from headrace_gateway.audit.reading import AuditFilter, read
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.models.audit import AuditQuery
 from headrace_gateway.http.routes import Nothing, Raw, Routes
@@ -35,7 +35,7 @@ async def get_audit(call: Call[AuditQuery, Nothing]) -> web.Response:
     """
     await call.may_read_server()
     query, audit = call.query, call.services.logins.audit
-    wanted = Wanted(
+    criteria = AuditFilter(
         since=query.since,
         until=query.until or U64_MAX,
         event=query.event,
@@ -44,5 +44,5 @@ async def get_audit(call: Call[AuditQuery, Nothing]) -> web.Response:
         address=query.address,
         result=query.result,
     )
-    found = await asyncio.to_thread(read, audit.directory, wanted, query.count) if audit is not None else []
+    found = await asyncio.to_thread(read, audit.directory, criteria, query.count) if audit is not None else []
     return web.Response(body=b"".join(map(encoded, found)), content_type=_LINES)

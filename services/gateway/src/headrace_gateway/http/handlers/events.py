@@ -15,7 +15,7 @@ from headrace_gateway.http.call import Call, ask, identifier
 from headrace_gateway.http.models.messages import EventsQuery, Strategy
 from headrace_gateway.http.polls import cut, off_loop
 from headrace_gateway.http.routes import Nothing, Raw, Routes
-from headrace_gateway.http.sessions.waits import Over
+from headrace_gateway.http.sessions.waits import WaitEnded
 from headrace_gateway.json_api.errors import Refused, Rejected, event_of
 from headrace_gateway.json_api.memory import Exhausted
 from headrace_gateway.json_api.numbers import U64_MAX
@@ -66,7 +66,7 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: _STREAM, hdrs.CACHE_CONTROL: "no-store"})
         call.prepare(response)
         await response.prepare(call.request)
-        with suppress(Over, ConnectionError):
+        with suppress(WaitEnded, ConnectionError):
             try:
                 text = first or b": begun\n\n"
                 while True:

@@ -22,7 +22,7 @@ _RETRY_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.5
 
 
-class Over(Exception):
+class WaitEnded(Exception):
     """The wait was abandoned: the caller disconnected, or the server stops."""
 
 
@@ -66,7 +66,7 @@ class Waits:
 
         Raises:
             Limited: The maximum number of waits is reached.
-            Over: The caller disconnected, or the server stops.
+            WaitEnded: The caller disconnected, or the server stops.
             InvalidToken: The token is no longer valid.
         """
         if has_happened() or seconds <= 0:
@@ -75,7 +75,7 @@ class Waits:
             deadline = asyncio.get_running_loop().time() + seconds
             while not has_happened() and asyncio.get_running_loop().time() < deadline:
                 if self._closing.is_set() or has_gone(request):
-                    raise Over
+                    raise WaitEnded
                 _verify(request)
                 await asyncio.sleep(_LOOK_SECONDS / 2)
 
@@ -89,7 +89,7 @@ class Waits:
             admit: Takes memory for a large answer, or raises.
 
         Raises:
-            Over: The caller disconnected or the server stops; the session is unusable afterwards.
+            WaitEnded: The caller disconnected or the server stops; the session is unusable afterwards.
             InvalidToken: The token is no longer valid; the session is unusable afterwards.
             Refused: The answer is an error.
         """
@@ -98,7 +98,7 @@ class Waits:
         try:
             while not answer.done():
                 if closing.done() or has_gone(request):
-                    raise Over
+                    raise WaitEnded
                 _verify(request)
                 await asyncio.wait({answer, closing}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             return answered(answer.result())

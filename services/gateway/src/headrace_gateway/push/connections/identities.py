@@ -83,8 +83,8 @@ class Identities:
         return Identity(bearer.user_id, bearer.expires_at, bearer=bearer)
 
     async def _of_access_token(self, text: str, address: str) -> Identity:
-        shown = await self._logins.shown(text, address)
-        token = shown.token
-        if shown.status != Status.OK or token is None:
-            raise Refused(shown.status)
+        presented = await self._logins.presented(text, address)
+        token = presented.token
+        if presented.status != Status.OK or token is None:
+            raise Refused(presented.status)
         return Identity(token.user_id, token.expires_at_micros // 1_000_000 or None, access_token=token)

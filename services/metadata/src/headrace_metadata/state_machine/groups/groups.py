@@ -6,10 +6,10 @@ Statuses in the order in which they are checked, which clients of the binary pro
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.groups import members
-from headrace_metadata.state_machine.groups.members import Dealing
+from headrace_metadata.state_machine.groups.members import GroupChange
 from headrace_metadata.state_machine.names import check_name
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import ConsumerGroup, GroupMember, Topic
 from headrace_proto.errors import Status
@@ -26,13 +26,13 @@ from headrace_proto.metadata.v1 import (
 )
 
 
-def create(state: State, operation: Operation, command: CreateConsumerGroup) -> Reply:
+def create(state: State, context: CommandContext, command: CreateConsumerGroup) -> Reply:
     """Create a group without members, with the smallest free id of its topic."""
     check_name(command.name)
     topic = state.catalog.topic(command.stream_id, command.topic_id)
     if state.groups.is_name_taken(topic.stream_id, topic.id, command.name):
         raise Refused(Status.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
-    owner_user_id = operation.actor_user_id if command.is_owned else None
+    owner_user_id = context.actor_user_id if command.is_owned else None
     if state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX or (
         owner_user_id is not None
         and state.groups.count_of_owner(topic.stream_id, topic.id, owner_user_id) >= GROUPS_PER_TOPIC_MAX // 2
@@ -46,7 +46,7 @@ def create(state: State, operation: Operation, command: CreateConsumerGroup) -> 
         topic_id=topic.id,
         id=state.groups.unused_id(topic.stream_id, topic.id),
         name=command.name,
-        created_at_micros=operation.timestamp_micros,
+        created_at_micros=context.timestamp_micros,
         key=state.groups.next_key,
         partitions_count=len(topic.partitions),
         revocation_timeout_micros=command.revocation_timeout_micros,
@@ -63,62 +63,62 @@ def delete(state: State, command: DeleteConsumerGroup) -> Reply:
     return Reply()
 
 
-def join(state: State, operation: Operation, command: JoinConsumerGroup) -> Reply:
+def join(state: State, context: CommandContext, command: JoinConsumerGroup) -> Reply:
     """Make a connection a member; no change if it is one already."""
     group = _group(state, command)
     gateway = command.gateway
     if _member(group, gateway.id, command.client_id) is None:
-        dealing = Dealing(group)
-        dealing.add(
+        change = GroupChange(group)
+        change.add(
             GroupMember(
                 id=max((member.id for member in group.members), default=-1) + 1,
                 gateway_id=gateway.id,
                 client_id=command.client_id,
-                user_id=operation.actor_user_id,
-                incarnation=operation.op,
+                user_id=context.actor_user_id,
+                incarnation=context.op,
             )
         )
-        state.groups.put_group(dealing.ended(operation))
-    state.groups.put_gateway(GatewayRecord(gateway=gateway, heard_at_micros=operation.timestamp_micros))
+        state.groups.put_group(change.ended(context))
+    state.groups.put_gateway(GatewayRecord(gateway=gateway, heard_at_micros=context.timestamp_micros))
     return Reply()
 
 
-def leave(state: State, operation: Operation, command: LeaveConsumerGroup) -> Reply:
+def leave(state: State, context: CommandContext, command: LeaveConsumerGroup) -> Reply:
     """End a membership. The partitions of the member move to the others at once."""
     group = _group(state, command)
     member = _member(group, command.gateway_id, command.client_id)
     if member is None:
         raise Refused(Status.CONSUMER_GROUP_MEMBER_NOT_FOUND)
 
-    members.remove(state, operation, group, [member])
+    members.remove(state, context, group, [member])
     return Reply()
 
 
-def forget_client(state: State, operation: Operation, command: ForgetClient) -> Reply:
+def forget_client(state: State, context: CommandContext, command: ForgetClient) -> Reply:
     """End all memberships of a connection; it may have none."""
     for group in state.groups.groups_of_client(command.gateway_id, command.client_id):
         member = _member(group, command.gateway_id, command.client_id)
-        members.remove(state, operation, group, [member] if member is not None else [])
+        members.remove(state, context, group, [member] if member is not None else [])
     return Reply()
 
 
-def forget_user(state: State, operation: Operation, user_id: int) -> None:
+def forget_user(state: State, context: CommandContext, user_id: int) -> None:
     """End all memberships of a user."""
     for group in list(state.groups.groups()):
         gone = [member for member in group.members if member.user_id == user_id]
         if gone:
-            members.remove(state, operation, group, gone)
+            members.remove(state, context, group, gone)
 
 
-def resize(state: State, operation: Operation, topic: Topic) -> None:
+def resize(state: State, context: CommandContext, topic: Topic) -> None:
     """Assign new partitions of a topic, and drop removed ones."""
     for group in list(state.groups.groups_of(topic.stream_id, topic.id)):
-        dealing = Dealing(group)
-        dealing.resize(len(topic.partitions))
-        state.groups.put_group(dealing.ended(operation))
+        change = GroupChange(group)
+        change.resize(len(topic.partitions))
+        state.groups.put_group(change.ended(context))
 
 
-def complete_revocation(state: State, operation: Operation, command: CompleteRevocation) -> Reply:
+def complete_revocation(state: State, context: CommandContext, command: CompleteRevocation) -> Reply:
     """Move partitions whose owners have processed all messages they were sent.
 
     Entries of revocations that have ended meanwhile are ignored, because the proposer cannot know that.
@@ -126,15 +126,15 @@ def complete_revocation(state: State, operation: Operation, command: CompleteRev
     group = state.groups.find_group((command.stream_id, command.topic_id, command.group_id))
     if group is None or group.key != command.group_key:
         return Reply()
-    dealing = Dealing(group)
+    change = GroupChange(group)
     is_changed = False
     for completed in command.revocations:
-        revocation = dealing.assignment.revocations.get(completed.partition_id)
+        revocation = change.assignment.revocations.get(completed.partition_id)
         if revocation is not None and revocation.incarnation == completed.incarnation:
-            dealing.assignment.move(completed.partition_id)
+            change.assignment.move(completed.partition_id)
             is_changed = True
     if is_changed:
-        state.groups.put_group(dealing.ended(operation))
+        state.groups.put_group(change.ended(context))
     return Reply()
 
 

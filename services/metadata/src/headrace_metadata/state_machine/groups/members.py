@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from headrace_metadata.state_machine.context import CommandContext
 from headrace_metadata.state_machine.groups.assignment import Assignment, PendingRevocation
-from headrace_metadata.state_machine.operation import Operation
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import ConsumerGroup, GroupMember, Revocation
 
 _END_OF_TIME: Final = 2**64 - 1
 
 
-class Dealing:
+class GroupChange:
     """A group during a change: modify it, then take the new record.
 
     Attributes:
@@ -50,13 +50,13 @@ class Dealing:
         """Adapt to a changed number of partitions."""
         self.assignment.resize(partitions_count)
 
-    def ended(self, operation: Operation) -> ConsumerGroup:
-        """Return the group after this operation, with the next generation and a balancing assignment."""
+    def ended(self, context: CommandContext) -> ConsumerGroup:
+        """Return the group after this context, with the next generation and a balancing assignment."""
         group = self._group
         self.assignment.balance(
-            incarnation=operation.op,
+            incarnation=context.op,
             # Clamp the deadline: a sum that does not fit its field would stop every replica.
-            deadline_micros=min(operation.timestamp_micros + group.revocation_timeout_micros, _END_OF_TIME),
+            deadline_micros=min(context.timestamp_micros + group.revocation_timeout_micros, _END_OF_TIME),
         )
         partitions: dict[int, list[int]] = {member_id: [] for member_id in self._members}
         revocations: dict[int, list[Revocation]] = {member_id: [] for member_id in self._members}
@@ -100,8 +100,8 @@ class Dealing:
         )
 
 
-def remove(state: State, operation: Operation, group: ConsumerGroup, members: Iterable[GroupMember]) -> None:
+def remove(state: State, context: CommandContext, group: ConsumerGroup, members: Iterable[GroupMember]) -> None:
     """Take members out of a group."""
-    dealing = Dealing(group)
-    dealing.remove(members)
-    state.groups.put_group(dealing.ended(operation))
+    change = GroupChange(group)
+    change.remove(members)
+    state.groups.put_group(change.ended(context))

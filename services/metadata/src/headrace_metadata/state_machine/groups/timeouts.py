@@ -5,46 +5,46 @@ The state machine has no clock. The timestamps of heartbeats and `Pulse` command
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext
 from headrace_metadata.state_machine.groups import members
-from headrace_metadata.state_machine.groups.members import Dealing
-from headrace_metadata.state_machine.operation import Operation
+from headrace_metadata.state_machine.groups.members import GroupChange
 from headrace_metadata.state_machine.state import State
 from headrace_proto.metadata.v1 import Command, GatewayHeartbeat, GatewayRecord, ReplaceGateway, Reply
 from headrace_proto.well_known import ROOT_USER_ID
 
 
-def replace_gateway(state: State, operation: Operation, command: ReplaceGateway) -> Reply:
+def replace_gateway(state: State, context: CommandContext, command: ReplaceGateway) -> Reply:
     """Remove the members of earlier runs of a gateway: their connections are closed."""
     for record in state.groups.gateways():
         if record.gateway.name == command.name and record.gateway.id != command.gateway_id:
-            _lose_gateway(state, operation, record)
+            _lose_gateway(state, context, record)
     return Reply()
 
 
-def heartbeat(state: State, operation: Operation, command: GatewayHeartbeat) -> Reply:
+def heartbeat(state: State, context: CommandContext, command: GatewayHeartbeat) -> Reply:
     """Record the heartbeat of a gateway. A gateway without members is not recorded."""
     record = state.groups.find_gateway(command.gateway_id)
     if record is not None:
-        state.groups.put_gateway(GatewayRecord(gateway=record.gateway, heard_at_micros=operation.timestamp_micros))
+        state.groups.put_gateway(GatewayRecord(gateway=record.gateway, heard_at_micros=context.timestamp_micros))
     return Reply()
 
 
-def pulse(state: State, operation: Operation) -> None:
+def pulse(state: State, context: CommandContext) -> None:
     """Remove silent gateways with their members, and end expired revocations."""
     for record in state.groups.gateways():
-        if silent_at_micros(record) <= operation.timestamp_micros:
-            _lose_gateway(state, operation, record)
+        if silent_at_micros(record) <= context.timestamp_micros:
+            _lose_gateway(state, context, record)
     for group in state.groups.revoking_groups():
-        dealing = Dealing(group)
+        change = GroupChange(group)
         over = [
             partition_id
-            for partition_id, revocation in sorted(dealing.assignment.revocations.items())
-            if revocation.deadline_micros <= operation.timestamp_micros
+            for partition_id, revocation in sorted(change.assignment.revocations.items())
+            if revocation.deadline_micros <= context.timestamp_micros
         ]
         for partition_id in over:
-            dealing.assignment.move(partition_id)
+            change.assignment.move(partition_id)
         if over:
-            state.groups.put_group(dealing.ended(operation))
+            state.groups.put_group(change.ended(context))
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:
@@ -83,7 +83,7 @@ def silent_at_micros(record: GatewayRecord) -> int:
     return record.heard_at_micros + record.gateway.timeout_micros
 
 
-def _lose_gateway(state: State, operation: Operation, record: GatewayRecord) -> None:
+def _lose_gateway(state: State, context: CommandContext, record: GatewayRecord) -> None:
     for group in state.groups.groups_of_gateway(record.gateway.id):
         gone = [member for member in group.members if member.gateway_id == record.gateway.id]
-        members.remove(state, operation, group, gone)
+        members.remove(state, context, group, gone)

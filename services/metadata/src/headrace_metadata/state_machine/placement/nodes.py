@@ -9,8 +9,8 @@ replicas: a paused process is no reason to give up the data on its disks. Moving
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.names import check_name
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.placement import placement
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, NODE_STATUS_SILENT, Node, NodeStatus
@@ -20,7 +20,7 @@ from headrace_proto.metadata.v1 import Command, DrainNode, NodeLease, RegisterNo
 from headrace_proto.well_known import ROOT_USER_ID
 
 
-def register(state: State, operation: Operation, command: RegisterNode) -> Reply:
+def register(state: State, context: CommandContext, command: RegisterNode) -> Reply:
     """Register a run of a node. The node is identified by its name; a draining node stays draining."""
     for text in (command.name, command.binary_address, command.grpc_address):
         check_name(text)
@@ -39,20 +39,20 @@ def register(state: State, operation: Operation, command: RegisterNode) -> Reply
         binary_address=command.binary_address,
         grpc_address=command.grpc_address,
         shards=command.shards,
-        registered_at_micros=known.registered_at_micros if known is not None else operation.timestamp_micros,
+        registered_at_micros=known.registered_at_micros if known is not None else context.timestamp_micros,
         status=NODE_STATUS_LIVE,
         is_draining=known is not None and known.is_draining,
     )
     if node != known:
         state.nodes.put_node(node)
     state.nodes.put_lease(
-        NodeLease(node_id=node.id, lease_micros=command.lease_micros, heard_at_micros=operation.timestamp_micros)
+        NodeLease(node_id=node.id, lease_micros=command.lease_micros, heard_at_micros=context.timestamp_micros)
     )
-    placement.fill(state, operation)
+    placement.fill(state, context)
     return Reply(node=node)
 
 
-def renew(state: State, operation: Operation, command: RenewNodeLease) -> Reply:
+def renew(state: State, context: CommandContext, command: RenewNodeLease) -> Reply:
     """Renew the lease of a node."""
     node = state.nodes.node(command.node_id)
     if node.incarnation != command.incarnation:
@@ -62,16 +62,16 @@ def renew(state: State, operation: Operation, command: RenewNodeLease) -> Reply:
         NodeLease(
             node_id=node.id,
             lease_micros=state.nodes.lease(node.id).lease_micros,
-            heard_at_micros=operation.timestamp_micros,
+            heard_at_micros=context.timestamp_micros,
         )
     )
     if node.status != NODE_STATUS_LIVE:
         state.nodes.put_node(_with_status(node, NODE_STATUS_LIVE))
-        placement.fill(state, operation)
+        placement.fill(state, context)
     return Reply()
 
 
-def drain(state: State, operation: Operation, command: DrainNode) -> Reply:
+def drain(state: State, context: CommandContext, command: DrainNode) -> Reply:
     """Exclude a node from new placements, or include it again. Its replicas stay until they are moved."""
     node = state.nodes.node(command.node_id)
     if node.is_draining != command.is_draining:
@@ -79,27 +79,27 @@ def drain(state: State, operation: Operation, command: DrainNode) -> Reply:
         changed.CopyFrom(node)
         changed.is_draining = command.is_draining
         state.nodes.put_node(changed)
-        placement.fill(state, operation)
+        placement.fill(state, context)
     return Reply()
 
 
-def remove(state: State, operation: Operation, command: RemoveNode) -> Reply:
+def remove(state: State, context: CommandContext, command: RemoveNode) -> Reply:
     """Remove a node. Its replicas are given up as lost and placed on other nodes."""
     node = state.nodes.node(command.node_id)
     if not command.with_replicas and placement.is_named(state, node.id):
         raise Refused(Status.NODE_IN_USE)
 
     # Update the placements first: at all times they name existing nodes only.
-    placement.forget_node(state, operation, node.id)
+    placement.forget_node(state, context, node.id)
     state.nodes.remove_node(node)
     return Reply()
 
 
-def pulse(state: State, operation: Operation) -> None:
+def pulse(state: State, context: CommandContext) -> None:
     """Mark the nodes whose lease has expired."""
     for lease in list(state.nodes.leases()):
         node = state.nodes.node(lease.node_id)
-        if node.status == NODE_STATUS_LIVE and silent_at_micros(lease) <= operation.timestamp_micros:
+        if node.status == NODE_STATUS_LIVE and silent_at_micros(lease) <= context.timestamp_micros:
             state.nodes.put_node(_with_status(node, NODE_STATUS_SILENT))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.placement.placement_order import packed_namespace, ranked
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import PartitionPlacement, Topic, TopicPlacement
@@ -22,7 +22,7 @@ from headrace_proto.metadata.v1 import CompletePlacements, PlacePartition, Rebal
 _Eligible = Sequence[tuple[int, int]]
 
 
-def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
+def place(state: State, context: CommandContext, command: PlacePartition) -> Reply:
     """Pin a partition to nodes, or return it to the placement by hash."""
     topic = state.catalog.topic(command.stream_id, command.topic_id)
     if command.partition_id >= len(topic.partitions):
@@ -42,11 +42,11 @@ def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
         wanted = _wanted(topic, command.partition_id, present.node_ids, eligible)
     is_pinned = bool(chosen)
     if present.is_pinned != is_pinned or (is_pinned and wanted != present.node_ids):
-        _put(state, operation, topic, {command.partition_id: (wanted, is_pinned)})
+        _put(state, context, topic, {command.partition_id: (wanted, is_pinned)})
     return Reply()
 
 
-def rebalance(state: State, operation: Operation, command: RebalanceTopic) -> Reply:
+def rebalance(state: State, context: CommandContext, command: RebalanceTopic) -> Reply:
     """Move partitions of a topic to their current placement by hash."""
     topic = state.catalog.topic(command.stream_id, command.topic_id)
     eligible = state.nodes.eligible()
@@ -61,7 +61,7 @@ def rebalance(state: State, operation: Operation, command: RebalanceTopic) -> Re
         else:
             moved[partition_id] = (wanted, False)
     if moved:
-        _put(state, operation, topic, moved)
+        _put(state, context, topic, moved)
     return Reply(rebalanced=Rebalanced(moved_count=len(moved), remaining_count=remaining))
 
 
@@ -86,7 +86,7 @@ def complete(state: State, command: CompletePlacements) -> Reply:
     return Reply()
 
 
-def follow(state: State, operation: Operation, topic: Topic) -> None:
+def follow(state: State, context: CommandContext, topic: Topic) -> None:
     """Adapt the placement to a new or changed topic: number of partitions and number of replicas."""
     if not state.nodes.is_used:
         return
@@ -99,14 +99,14 @@ def follow(state: State, operation: Operation, topic: Topic) -> None:
         if (nodes := _filled(topic, partition_id, partition.node_ids, eligible)) != partition.node_ids
     }
     if changed or present is None or len(present.partitions) != len(kept):
-        _put(state, operation, topic, changed)
+        _put(state, context, topic, changed)
 
 
-def fill(state: State, operation: Operation) -> None:
+def fill(state: State, context: CommandContext) -> None:
     """Add replicas to every partition that has fewer than its topic wants."""
     for stream in state.catalog.streams():
         for topic in state.catalog.topics_of(stream.id):
-            follow(state, operation, topic)
+            follow(state, context, topic)
 
 
 def is_named(state: State, node_id: int) -> bool:
@@ -118,7 +118,7 @@ def is_named(state: State, node_id: int) -> bool:
     )
 
 
-def forget_node(state: State, operation: Operation, node_id: int) -> None:
+def forget_node(state: State, context: CommandContext, node_id: int) -> None:
     """Remove a node from every placement; other nodes get its replicas."""
     eligible = [node for node in state.nodes.eligible() if node[0] != node_id]
     for placement in list(state.nodes.placements()):
@@ -129,7 +129,7 @@ def forget_node(state: State, operation: Operation, node_id: int) -> None:
                 rest = [other for other in partition.node_ids if other != node_id]
                 changed[partition_id] = (_filled(topic, partition_id, rest, eligible), partition.is_pinned)
         if changed:
-            _put(state, operation, topic, changed, gone=node_id)
+            _put(state, context, topic, changed, gone=node_id)
 
 
 def _partitions_of(state: State, topic: Topic) -> list[PartitionPlacement]:
@@ -158,7 +158,7 @@ def _wanted(topic: Topic, partition_id: int, node_ids: Iterable[int], eligible: 
 
 def _put(
     state: State,
-    operation: Operation,
+    context: CommandContext,
     topic: Topic,
     changed: Mapping[int, tuple[Sequence[int], bool]],
     *,
@@ -177,7 +177,7 @@ def _put(
         partitions[partition_id] = PartitionPlacement(
             node_ids=node_ids,
             leaving_node_ids=leaving,
-            epoch=operation.op,
+            epoch=context.op,
             is_pinned=is_pinned,
             holder_node_id=holder,
         )

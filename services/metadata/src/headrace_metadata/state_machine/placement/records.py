@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, Delta, Node, TopicPlacement
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import NodeLease

@@ -6,8 +6,8 @@ Statuses in the order in which they are checked, which clients of the binary pro
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.groups import groups
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.placement import placement
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import Partition, Topic
@@ -16,7 +16,7 @@ from headrace_proto.limits import PARTITIONS_PER_COMMAND_MAX, PARTITIONS_PER_TOP
 from headrace_proto.metadata.v1 import CreatePartitions, DeletePartitions, Reply
 
 
-def create(state: State, operation: Operation, command: CreatePartitions) -> Reply:
+def create(state: State, context: CommandContext, command: CreatePartitions) -> Reply:
     """Append partitions."""
     if not 1 <= command.partitions_count <= PARTITIONS_PER_COMMAND_MAX:
         raise Refused(Status.TOO_MANY_PARTITIONS)
@@ -28,14 +28,14 @@ def create(state: State, operation: Operation, command: CreatePartitions) -> Rep
 
     grown = Topic()
     grown.CopyFrom(topic)
-    grown.partitions.extend(created_by(operation, range(first_id, end_id)))
+    grown.partitions.extend(created_by(context, range(first_id, end_id)))
     state.catalog.put_topic(grown)
-    groups.resize(state, operation, grown)
-    placement.follow(state, operation, grown)
+    groups.resize(state, context, grown)
+    placement.follow(state, context, grown)
     return Reply()
 
 
-def delete(state: State, operation: Operation, command: DeletePartitions) -> Reply:
+def delete(state: State, context: CommandContext, command: DeletePartitions) -> Reply:
     """Remove the highest-numbered partitions, possibly all of them."""
     if command.partitions_count == 0:
         raise Refused(Status.TOO_MANY_PARTITIONS)
@@ -47,18 +47,18 @@ def delete(state: State, operation: Operation, command: DeletePartitions) -> Rep
     shrunk.CopyFrom(topic)
     del shrunk.partitions[-command.partitions_count :]
     state.catalog.put_topic(shrunk)
-    groups.resize(state, operation, shrunk)
-    placement.follow(state, operation, shrunk)
+    groups.resize(state, context, shrunk)
+    placement.follow(state, context, shrunk)
     state.stages.shrink_topic(shrunk.stream_id, shrunk.id, len(shrunk.partitions))
     return Reply()
 
 
-def created_by(operation: Operation, partition_ids: range) -> list[Partition]:
+def created_by(context: CommandContext, partition_ids: range) -> list[Partition]:
     """Return new partitions.
 
-    Their incarnation is the number of the operation: with the partition id, it is unique within the topic forever.
+    Their incarnation is the number of the context: with the partition id, it is unique within the topic forever.
     """
     return [
-        Partition(id=partition_id, created_at_micros=operation.timestamp_micros, incarnation=operation.op)
+        Partition(id=partition_id, created_at_micros=context.timestamp_micros, incarnation=context.op)
         for partition_id in partition_ids
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_proto.catalog.v1 import Delta, Stream, Topic, TopicKey
 from headrace_proto.errors import Status
 

@@ -6,8 +6,8 @@ create 4, 1012, 1006; update 4, 1009, 1012; delete and purge 1009.
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.names import check_name
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.streams import topics
 from headrace_metadata.state_machine.users import permissions
@@ -17,7 +17,7 @@ from headrace_proto.limits import STREAMS_MAX
 from headrace_proto.metadata.v1 import CreateStream, DeleteStream, PurgeStream, Reply, UpdateStream
 
 
-def create(state: State, operation: Operation, command: CreateStream) -> Reply:
+def create(state: State, context: CommandContext, command: CreateStream) -> Reply:
     """Create a stream without topics, with the smallest free id."""
     check_name(command.name)
     if state.catalog.stream_id_named(command.name) is not None:
@@ -29,8 +29,8 @@ def create(state: State, operation: Operation, command: CreateStream) -> Reply:
     stream = Stream(
         id=stream_id,
         name=command.name,
-        created_at_micros=operation.timestamp_micros,
-        incarnation=operation.op,
+        created_at_micros=context.timestamp_micros,
+        incarnation=context.op,
     )
     state.catalog.put_stream(stream)
     return Reply(stream=stream)

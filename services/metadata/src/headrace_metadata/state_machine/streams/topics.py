@@ -6,8 +6,8 @@ create 2015, 3, 4, 1009, 2013, 2006; update 3, 4, 1009, 2010, 2013; delete and p
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.names import check_name
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.placement import placement
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.streams import partitions
@@ -29,7 +29,7 @@ from headrace_proto.metadata.v1 import CreateTopic, DeleteTopic, PurgeTopic, Rep
 _COMPRESSIONS = {COMPRESSION_ALGORITHM_NONE, COMPRESSION_ALGORITHM_GZIP}
 
 
-def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
+def create(state: State, context: CommandContext, command: CreateTopic) -> Reply:
     """Create a topic, with the smallest free id of its stream; it may have no partitions."""
     if command.partitions_count > PARTITIONS_PER_COMMAND_MAX:
         raise Refused(Status.TOO_MANY_PARTITIONS)
@@ -47,21 +47,21 @@ def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
         stream_id=stream.id,
         id=topic_id,
         name=command.name,
-        created_at_micros=operation.timestamp_micros,
-        incarnation=operation.op,
+        created_at_micros=context.timestamp_micros,
+        incarnation=context.op,
         compression=command.compression,
         message_expiry_micros=command.message_expiry_micros,
         max_size_bytes=command.max_size_bytes,
         replication_factor=command.replication_factor,
         durability=command.durability,
-        partitions=partitions.created_by(operation, range(command.partitions_count)),
+        partitions=partitions.created_by(context, range(command.partitions_count)),
     )
     state.catalog.put_topic(topic)
-    placement.follow(state, operation, topic)
+    placement.follow(state, context, topic)
     return Reply(topic=topic)
 
 
-def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
+def update(state: State, context: CommandContext, command: UpdateTopic) -> Reply:
     """Replace the name and the settings of a topic; data, partitions and durability stay."""
     _check_settings(command)
     topic = state.catalog.topic(command.stream_id, command.topic_id)
@@ -78,7 +78,7 @@ def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
     updated.max_size_is_default = command.max_size_is_default
     updated.replication_factor = command.replication_factor
     state.catalog.put_topic(updated)
-    placement.follow(state, operation, updated)
+    placement.follow(state, context, updated)
     return Reply()
 
 

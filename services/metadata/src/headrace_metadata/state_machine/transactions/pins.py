@@ -5,15 +5,15 @@ Statuses in the order in which they are checked: pin 4, 20308, 1009, 41, 20309; 
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.names import check_name
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.errors import Status
 from headrace_proto.limits import PIN_SIZE_BYTES_MAX, PINS_PER_STREAM_MAX, PINS_SIZE_BYTES_MAX
 from headrace_proto.metadata.v1 import PinReader, PinResult, ReaderPin, Reply, UnpinReader
 
 
-def pin(state: State, operation: Operation, command: PinReader) -> Reply:
+def pin(state: State, context: CommandContext, command: PinReader) -> Reply:
     """Pin a position for a reader, unless one is pinned already; the reply contains the pinned position."""
     check_name(command.name)
     if len(command.value) > PIN_SIZE_BYTES_MAX:
@@ -21,35 +21,35 @@ def pin(state: State, operation: Operation, command: PinReader) -> Reply:
     stream = state.catalog.stream(command.stream_id)
     known = state.pins.find(stream.id, command.name)
     if known is not None:
-        _check_owner(operation, command, known)
+        _check_owner(context, command, known)
         return Reply(pin_result=PinResult(was_there=True, pin=known))
-    owner_user_id = operation.actor_user_id if command.is_owned else None
+    owner_user_id = context.actor_user_id if command.is_owned else None
     _check_space(state, stream.id, owner_user_id, len(command.value))
 
     new = ReaderPin(
         stream_id=stream.id,
         name=command.name,
         value=command.value,
-        pinned_at_micros=operation.timestamp_micros,
+        pinned_at_micros=context.timestamp_micros,
         owner_user_id=owner_user_id,
     )
     state.pins.add(new)
     return Reply(pin_result=PinResult(was_there=False, pin=new))
 
 
-def unpin(state: State, operation: Operation, command: UnpinReader) -> Reply:
+def unpin(state: State, context: CommandContext, command: UnpinReader) -> Reply:
     """Remove the pin of a reader, if any."""
     stream = state.catalog.stream(command.stream_id)
     known = state.pins.find(stream.id, command.name)
     if known is not None:
-        _check_owner(operation, command, known)
+        _check_owner(context, command, known)
     state.pins.remove(stream.id, command.name)
     return Reply()
 
 
-def _check_owner(operation: Operation, command: PinReader | UnpinReader, pin: ReaderPin) -> None:
+def _check_owner(context: CommandContext, command: PinReader | UnpinReader, pin: ReaderPin) -> None:
     """Refuse the pin of another user: who could replace it would choose what that user's readers read."""
-    if command.own_only and pin.HasField("owner_user_id") and pin.owner_user_id != operation.actor_user_id:
+    if command.own_only and pin.HasField("owner_user_id") and pin.owner_user_id != context.actor_user_id:
         raise Refused(Status.UNAUTHORIZED)
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.names import check_name
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.transactions.records import oldest_of
 from headrace_metadata.state_machine.transactions.stages import Place, expires_at_micros
@@ -58,13 +58,13 @@ _Stages = dict[Place, tuple[int, list[bytes]]]
 """Stages by partition: the partition's incarnation, and the ids of stages in the order of the command."""
 
 
-def commit(state: State, operation: Operation, command: CommitTransaction) -> Reply:
+def commit(state: State, context: CommandContext, command: CommitTransaction) -> Reply:
     """Commit a batch: its stages are pending until the partitions have appended them."""
     _check_names(command)
-    wanted = _stages(operation, command.stream_id, command.stages)
+    wanted = _stages(context, command.stream_id, command.stages)
     stream = state.catalog.stream(command.stream_id)
     last = state.transactions.find(stream.id, command.name)
-    owner_user_id = _owner(state, operation, command, last)
+    owner_user_id = _owner(state, context, command, last)
     if _is_committed(last, command):
         return Reply(
             transaction_result=TransactionResult(outcome=TRANSACTION_OUTCOME_ALREADY_COMMITTED, transaction=last)
@@ -74,8 +74,8 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
     for place, (incarnation, _) in wanted.items():
         if _partition(state, place).incarnation != incarnation:
             raise Refused(Status.PARTITION_NOT_FOUND)
-    _check_stages(state, operation, wanted)
-    forgotten = _in_whose_place(state, operation, command, owner_user_id) if last is None else None
+    _check_stages(state, context, wanted)
+    forgotten = _in_whose_place(state, context, command, owner_user_id) if last is None else None
 
     if forgotten is not None:
         state.transactions.remove(stream.id, forgotten.name)
@@ -87,7 +87,7 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
                 topic_id=place[1],
                 partition_id=place[2],
                 partition_incarnation=incarnation,
-                number=operation.op,
+                number=context.op,
                 stage_ids=stage_ids,
             )
         )
@@ -96,8 +96,8 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
         name=command.name,
         query_id=command.query_id,
         batch_id=command.batch_id,
-        number=operation.op,
-        committed_at_micros=operation.timestamp_micros,
+        number=context.op,
+        committed_at_micros=context.timestamp_micros,
         earlier_queries=_earlier_queries(last, command.query_id),
         owner_user_id=owner_user_id,
     )
@@ -105,10 +105,10 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
     return Reply(transaction_result=TransactionResult(outcome=TRANSACTION_OUTCOME_COMMITTED, transaction=transaction))
 
 
-def abort(state: State, operation: Operation, command: AbortTransaction) -> Reply:
+def abort(state: State, context: CommandContext, command: AbortTransaction) -> Reply:
     """Abort the stages of a batch. Expired stages and stages of deleted partitions need not be recorded."""
     _check_names(command)
-    wanted = _stages(operation, command.stream_id, command.stages)
+    wanted = _stages(context, command.stream_id, command.stages)
     stream = state.catalog.stream(command.stream_id)
     last = state.transactions.find(stream.id, command.name)
     if _is_committed(last, command):
@@ -121,7 +121,7 @@ def abort(state: State, operation: Operation, command: AbortTransaction) -> Repl
         place: [
             stage_id
             for stage_id in stage_ids
-            if expires_at_micros(stage_id) > operation.timestamp_micros and not state.stages.is_aborted(stage_id)
+            if expires_at_micros(stage_id) > context.timestamp_micros and not state.stages.is_aborted(stage_id)
         ]
         for place, (incarnation, stage_ids) in wanted.items()
         if _has_partition(state, place, incarnation)
@@ -137,7 +137,7 @@ def abort(state: State, operation: Operation, command: AbortTransaction) -> Repl
                     topic_id=place[1],
                     partition_id=place[2],
                     partition_incarnation=wanted[place][0],
-                    number=operation.op,
+                    number=context.op,
                     stage_ids=remembered[place],
                 )
             )
@@ -163,9 +163,9 @@ def delete(state: State, command: DeleteTransaction) -> Reply:
     return Reply()
 
 
-def pulse(state: State, operation: Operation) -> None:
+def pulse(state: State, context: CommandContext) -> None:
     """Remove expired records of aborted stages."""
-    state.stages.forget_aborted(operation.timestamp_micros)
+    state.stages.forget_aborted(context.timestamp_micros)
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:
@@ -179,7 +179,7 @@ def _check_names(command: CommitTransaction | AbortTransaction) -> None:
     check_name(command.query_id)
 
 
-def _stages(operation: Operation, stream_id: int, given: Iterable[StagesOfPartition]) -> _Stages:
+def _stages(context: CommandContext, stream_id: int, given: Iterable[StagesOfPartition]) -> _Stages:
     """Group the stages of a command by partition.
 
     Raises:
@@ -190,7 +190,7 @@ def _stages(operation: Operation, stream_id: int, given: Iterable[StagesOfPartit
     wanted: _Stages = {}
     known: set[bytes] = set()
     count = 0
-    latest_micros = operation.timestamp_micros + _FURTHEST_EXPIRY_MICROS
+    latest_micros = context.timestamp_micros + _FURTHEST_EXPIRY_MICROS
     for stages in given:
         place = (stream_id, stages.topic_id, stages.partition_id)
         incarnation, stage_ids = wanted.setdefault(place, (stages.partition_incarnation, []))
@@ -227,11 +227,11 @@ def _earlier_queries(last: Transaction | None, query_id: str) -> list[QueryProgr
     return earlier[-QUERIES_PER_TRANSACTION_MAX:]
 
 
-def _check_stages(state: State, operation: Operation, wanted: _Stages) -> None:
+def _check_stages(state: State, context: CommandContext, wanted: _Stages) -> None:
     stage_ids = [stage_id for _, stage_ids in wanted.values() for stage_id in stage_ids]
     if any(state.stages.is_pending(stage_id) for stage_id in stage_ids):
         raise Refused(Status.STAGE_IN_USE)
-    if any(expires_at_micros(stage_id) <= operation.timestamp_micros for stage_id in stage_ids):
+    if any(expires_at_micros(stage_id) <= context.timestamp_micros for stage_id in stage_ids):
         raise Refused(Status.STAGE_EXPIRED)
     if any(state.stages.is_aborted(stage_id) for stage_id in stage_ids):
         raise Refused(Status.STAGE_ABORTED)
@@ -242,21 +242,21 @@ def _check_stages(state: State, operation: Operation, wanted: _Stages) -> None:
         raise Refused(Status.TOO_MANY_STAGES)
 
 
-def _owner(state: State, operation: Operation, command: CommitTransaction, last: Transaction | None) -> int | None:
+def _owner(state: State, context: CommandContext, command: CommitTransaction, last: Transaction | None) -> int | None:
     """Return the user whom the name belongs to from this commit on: the first one who is there.
 
     Raises:
         Refused: 41, another user's writers use the name: who could commit under it would end their writing.
     """
     if last is None or not last.HasField("owner_user_id") or state.accounts.find_user(last.owner_user_id) is None:
-        return operation.actor_user_id if command.is_owned else None
-    if command.own_only and last.owner_user_id != operation.actor_user_id:
+        return context.actor_user_id if command.is_owned else None
+    if command.own_only and last.owner_user_id != context.actor_user_id:
         raise Refused(Status.UNAUTHORIZED)
     return last.owner_user_id
 
 
 def _in_whose_place(
-    state: State, operation: Operation, command: CommitTransaction, owner_user_id: int | None
+    state: State, context: CommandContext, command: CommitTransaction, owner_user_id: int | None
 ) -> Transaction | None:
     """Return the transaction that is evicted for a new one, if any. A user with half of them evicts one of their own.
 
@@ -267,7 +267,7 @@ def _in_whose_place(
     is_half = len(of_owner) >= TRANSACTIONS_PER_STREAM_MAX // 2
     if is_half or state.transactions.count_of(command.stream_id) >= TRANSACTIONS_PER_STREAM_MAX:
         oldest = oldest_of(of_owner) if is_half else state.transactions.oldest_of(command.stream_id)
-        if oldest.committed_at_micros + _KEPT_MICROS > operation.timestamp_micros:
+        if oldest.committed_at_micros + _KEPT_MICROS > context.timestamp_micros:
             raise Refused(Status.TOO_MANY_TRANSACTIONS)
         return oldest
     if state.transactions.count >= TRANSACTIONS_MAX:

@@ -8,7 +8,7 @@ permissions. Permissions on deleted objects are removed because their identifier
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import GlobalPermissions, Permissions, StreamPermissions, User
 from headrace_proto.errors import Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.context import Refused
 from headrace_proto.catalog.v1 import AccessToken, AccessTokenKey, Delta, RevokedLogin, User
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import TokenRecord

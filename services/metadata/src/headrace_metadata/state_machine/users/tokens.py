@@ -6,7 +6,7 @@ delete 20; revoke a login 3, 78.
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import RevokedLogin
 from headrace_proto.errors import Status
@@ -14,11 +14,11 @@ from headrace_proto.limits import ACCESS_TOKEN_NAME_BYTES, LOGIN_DIGEST_BYTES
 from headrace_proto.metadata.v1 import CreateAccessToken, DeleteAccessToken, Reply, RevokeLogin, TokenRecord
 
 
-def create(state: State, operation: Operation, command: CreateAccessToken) -> Reply:
+def create(state: State, context: CommandContext, command: CreateAccessToken) -> Reply:
     """Store the digest of a token created for the user."""
     if len(command.name.encode()) not in ACCESS_TOKEN_NAME_BYTES:
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)
-    user = state.accounts.user(operation.actor_user_id)
+    user = state.accounts.user(context.actor_user_id)
     # Checked before the name, and with expired tokens, which count until they are removed.
     if 0 < command.tokens_per_user_max <= state.accounts.tokens_count(user.id):
         raise Refused(Status.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED)
@@ -31,15 +31,15 @@ def create(state: State, operation: Operation, command: CreateAccessToken) -> Re
             name=command.name,
             digest=command.digest,
             expires_at_micros=command.expires_at_micros,
-            incarnation=operation.op,
+            incarnation=context.op,
         )
     )
     return Reply()
 
 
-def delete(state: State, operation: Operation, command: DeleteAccessToken) -> Reply:
+def delete(state: State, context: CommandContext, command: DeleteAccessToken) -> Reply:
     """Revoke one of the user's tokens."""
-    token = state.accounts.token(operation.actor_user_id, command.name)
+    token = state.accounts.token(context.actor_user_id, command.name)
     if token is None:
         raise Refused(Status.RESOURCE_NOT_FOUND)
 
@@ -47,23 +47,23 @@ def delete(state: State, operation: Operation, command: DeleteAccessToken) -> Re
     return Reply()
 
 
-def delete_expired(state: State, operation: Operation) -> Reply:
+def delete_expired(state: State, context: CommandContext) -> Reply:
     """Remove all expired access tokens and revoked logins, of all users."""
     for token in list(state.accounts.tokens()):
-        if has_expired(token, operation.timestamp_micros):
+        if has_expired(token, context.timestamp_micros):
             state.accounts.remove_token(token)
-    state.accounts.forget_logins(operation.timestamp_micros)
+    state.accounts.forget_logins(context.timestamp_micros)
     return Reply()
 
 
-def revoke_login(state: State, operation: Operation, command: RevokeLogin) -> Reply:
+def revoke_login(state: State, context: CommandContext, command: RevokeLogin) -> Reply:
     """Revoke a login token. Expired revocations are removed, so that they do not accumulate."""
     if len(command.digest) != LOGIN_DIGEST_BYTES:
         raise Refused(Status.INVALID_COMMAND)
-    is_over = command.expires_at_micros <= operation.timestamp_micros
+    is_over = command.expires_at_micros <= context.timestamp_micros
     if command.once and (is_over or state.accounts.is_login_revoked(command.digest)):
         raise Refused(Status.INVALID_ACCESS_TOKEN)
-    state.accounts.forget_logins(operation.timestamp_micros)
+    state.accounts.forget_logins(context.timestamp_micros)
     if not is_over:
         state.accounts.put_revoked_login(
             RevokedLogin(digest=command.digest, expires_at_micros=command.expires_at_micros)

@@ -6,8 +6,8 @@ create 43, 3, 46, 55; update 43, 3, 20, 46; delete 20, 48; change of password 20
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine.context import CommandContext, Refused
 from headrace_metadata.state_machine.groups import groups
-from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_metadata.state_machine.users import permissions
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE, User
@@ -17,7 +17,7 @@ from headrace_proto.metadata.v1 import ChangePassword, CreateUser, DeleteUser, R
 from headrace_proto.well_known import ROOT_USER_ID
 
 
-def create(state: State, operation: Operation, command: CreateUser) -> Reply:
+def create(state: State, context: CommandContext, command: CreateUser) -> Reply:
     """Create a user. The first one ever gets id 0 and is root."""
     _check_username(command.username)
     _check_status(command.status)
@@ -30,7 +30,7 @@ def create(state: State, operation: Operation, command: CreateUser) -> Reply:
     user = User(
         id=user_id,
         username=command.username,
-        created_at_micros=operation.timestamp_micros,
+        created_at_micros=context.timestamp_micros,
         status=command.status,
         permissions=permissions.canonical(command.permissions) if command.HasField("permissions") else None,
         password_version=1,
@@ -61,14 +61,14 @@ def update(state: State, command: UpdateUser) -> Reply:
     return Reply()
 
 
-def delete(state: State, operation: Operation, command: DeleteUser) -> Reply:
+def delete(state: State, context: CommandContext, command: DeleteUser) -> Reply:
     """Delete a user with its access tokens; its connections leave their groups."""
     user = state.accounts.user(command.user_id)
     if user.id == ROOT_USER_ID:
         raise Refused(Status.CANNOT_DELETE_USER)
 
     state.accounts.remove_user(user)
-    groups.forget_user(state, operation, user.id)
+    groups.forget_user(state, context, user.id)
     return Reply()
 
 

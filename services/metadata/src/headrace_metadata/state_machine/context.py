@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class CommandContext:
     """The place of a command in the order of all commands.
 
     Attributes:

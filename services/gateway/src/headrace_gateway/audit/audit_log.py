@@ -19,7 +19,7 @@ from headrace_gateway.audit.files import Series
 from headrace_gateway.audit.limits import FAILURES, LOGINS, EventLimits
 from headrace_gateway.audit.syslog import EXPORT, Export
 from headrace_gateway.audit.writing import DISK, QUEUE, Writer
-from headrace_gateway.ports import Accounts, Clock
+from headrace_gateway.ports import AccountDirectory, Clock
 from headrace_node.connections.caller import CALLER
 from headrace_proto.errors import Status, find
 
@@ -38,10 +38,12 @@ _LINE_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Trail:
+class AuditLog:
     """Records events; batches writes while ``working`` is active."""
 
-    def __init__(self, config: AuditConfig, directory: Path, *, gateway: str, accounts: Accounts, clock: Clock) -> None:
+    def __init__(
+        self, config: AuditConfig, directory: Path, *, gateway: str, accounts: AccountDirectory, clock: Clock
+    ) -> None:
         """Describe the trail; the disk is not accessed before the first event.
 
         Args:
