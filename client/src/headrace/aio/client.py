@@ -110,7 +110,7 @@ class Client(ClientCalls, Opening):
         return self._opened()[1]
 
     def _for_threads(self) -> ThreadCalls:
-        return ThreadCalls(*self._opened(), self._options.request_timeout)
+        return ThreadCalls(*self._opened(), self._options)
 
     async def close(self) -> None:
         """Close the connection of calls, and stop an embedded server."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from headrace.aio.awaited.scan import ScanCalls
 from headrace.tables.scan import Scan as BlockingScan
+from headrace.tables.selection import Selection
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,20 +31,10 @@ class Scan(ScanCalls):
         return pa.Table.from_batches([batch async for batch in self.batches()], self.schema)
 
     def _on_threads(self) -> BlockingScan:
-        return BlockingScan(
-            client=cast("Client", self.client)._for_threads(),  # noqa: SLF001 - of the same package
-            stream=self.stream,
-            topic=self.topic,
-            columns=self.columns,
-            partitions=self.partitions,
-            since=self.since,
-            until=self.until,
-            offsets=self.offsets,
-            where=self.where,
-            decode=self.decode,
-            on_error=self.on_error,
-            misfits=self.misfits,
-        )
+        # Of all selections alike, `misfits` included: those of the threads are found here, too.
+        selection = {one.name: getattr(self, one.name) for one in fields(Selection)}
+        client = cast("Client", self.client)._for_threads()  # noqa: SLF001 - of the same package
+        return BlockingScan(client=client, **selection)
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the table as a stream of record batches that waits on the thread that reads from it."""
