@@ -53,7 +53,7 @@ pub use operations::pending::ReadId;
 pub use reading::job::{Messages, ReadFrom, Started};
 pub use reading::plan::{PlanId, RangePlan, RangeToPlan, Split};
 pub use removal::retention::RemovalProgress;
-pub use removal::retention::{Removed, Retention};
+pub use removal::retention::{Removed, Retention, RetentionRule};
 pub use state::LogState;
 pub use walk::accepted_bytes;
 pub use writing::append::{Appended, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX};

@@ -15,6 +15,7 @@ use crate::operations::Operations;
 use crate::operations::pending::Pending;
 use crate::record::{Record, Replaced};
 use crate::removal::queue::Removals;
+use crate::removal::retention::RetentionRule;
 use crate::segment::Segment;
 use crate::state::accounts::MemoryAccounts;
 use crate::state::ends::Ends;
@@ -355,5 +356,26 @@ impl LogState {
     pub fn oldest_segment_timestamp(&self) -> Option<Timestamp> {
         let oldest = self.segments.front().filter(|oldest| oldest.size > 0)?;
         oldest.last_timestamp.map(Timestamp)
+    }
+
+    /// Time from which [`Log::retain`](crate::Log::retain) with the bounds of this rule may have something to do, never
+    /// a later one. None as long as only new messages could change that.
+    pub fn retention_due(&self, rule: &RetentionRule) -> Option<Timestamp> {
+        if self.removals.has_given_up() {
+            return Some(Timestamp(0));
+        }
+        let after = |timestamp: u64, age: u64| timestamp.saturating_add(age).saturating_add(1);
+        let open = self.segments.back().filter(|open| open.size > 0);
+        let sealed_at = open.map(|open| match open.first_timestamp {
+            _ if open.size >= rule.roll_bytes => 0,
+            // A timestamp that is unknown is read as soon as any message could be old enough.
+            first => after(first.unwrap_or(0), rule.roll_micros),
+        });
+        let removed_at = (self.segments.len() > 1).then(|| {
+            let last = self.segments.last_timestamp_of_oldest();
+            last.map_or(0, |last| after(last, rule.expiry_micros))
+        });
+        let due = sealed_at.into_iter().chain(removed_at).min()?;
+        (due < u64::MAX).then_some(Timestamp(due))
     }
 }

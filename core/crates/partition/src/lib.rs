@@ -27,8 +27,8 @@ pub use api::{
 pub use headrace_log::storage;
 pub use headrace_log::{
     Batch, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX, Failure, Generation, IndexCaching,
-    LogConfig as PartitionConfig, Notice, RangePlan, RangeToPlan, ReadError, Retention, Split,
-    StageLimits,
+    LogConfig as PartitionConfig, Notice, RangePlan, RangeToPlan, ReadError, Retention,
+    RetentionRule, Split, StageLimits,
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;

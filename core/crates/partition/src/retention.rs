@@ -1,12 +1,19 @@
 //! Retention: the host decides time and bounds, the log removes segments.
 
-use headrace_log::Retention;
+use headrace_log::{Retention, RetentionRule};
 use headrace_model::{Offset, Timestamp};
 
 use crate::api::Outbox;
 use crate::partition::Partition;
 
 impl Partition {
+    /// Time from which [`retain`](Self::retain) with the bounds of this rule may have something to do, never a later
+    /// one. None until something changes here.
+    pub fn retention_due(&self, rule: &RetentionRule) -> Option<Timestamp> {
+        let is_retained = self.is_open() && !self.is_closing();
+        is_retained.then(|| self.log.retention_due(rule)).flatten()
+    }
+
     /// Remove sealed segments whose messages have all expired, and seal the open one if it is due.
     ///
     /// With `keeps_unread`, segments with messages behind the smallest stored offset are kept.

@@ -6,6 +6,7 @@ mod agenda;
 mod caches;
 mod cleaning;
 pub(crate) mod damage;
+mod deadlines;
 mod groups;
 mod isolation;
 mod lives;
@@ -13,7 +14,6 @@ pub(crate) mod members;
 mod outcomes;
 mod publications;
 mod publishing;
-mod retention;
 mod state;
 mod steps;
 mod tickets;
@@ -32,7 +32,7 @@ use headrace_catalog::Catalog;
 use headrace_link::Refusal;
 use headrace_log::storage::{StorageCompletion, StorageOutcome};
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Batch, PartitionError, Request};
+use headrace_partition::{Batch, Partition, PartitionError, Request};
 
 pub use self::steps::panic_message;
 pub(crate) use self::{
@@ -43,6 +43,7 @@ pub(crate) use self::{
 pub use self::agenda::Troubles;
 use self::{
     agenda::Agenda,
+    deadlines::Cleaner,
     publications::Publications,
     state::{HostedPartition, HostingState},
     steps::{Started, Steps},
@@ -103,8 +104,7 @@ pub(crate) struct Partitions {
     watchers: Watchers,
     meter: Arc<Meter>,
     publications: Publications,
-    /// Time of the next run of the cleaner.
-    clean_at: Timestamp,
+    cleaner: Cleaner,
     closing: bool,
 }
 
@@ -130,7 +130,7 @@ impl Partitions {
             watchers: Watchers::default(),
             meter,
             publications: Publications::default(),
-            clean_at: Timestamp(0),
+            cleaner: Cleaner::default(),
             closing: false,
         }
     }
@@ -425,29 +425,34 @@ impl Partitions {
             self.mark_dirty(namespace);
             self.drain(namespace, effects);
         }
-        self.repeat_publication_reports(now, effects);
+        self.publications.repeat_reports(now, effects);
         // Waiting requests may need memory, and no event reports that memory is available.
         for namespace in self.take_waiting() {
             self.mark_dirty(namespace);
         }
     }
 
-    /// Partitions whose deadline has come. Each gets a new deadline at the end of the turn.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Namespace> {
+    /// Take the partitions whose deadline has come. Each gets a new deadline at the end of the turn.
+    fn take_due(&mut self, now: Timestamp) -> Vec<Namespace> {
         let mut due = Vec::new();
-        while let Some((deadline, namespace)) = self.agenda.take_due(now) {
-            if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && hosted.deadline == Some(deadline)
-            {
-                hosted.deadline = None;
+        while let Some(namespace) = self.agenda.deadlines.take_due(now) {
+            let Some(hosted) = self.hosted.get_mut(&namespace) else {
+                continue;
+            };
+            hosted.deadline = None;
+            let deadline = hosted.state.partition().and_then(Partition::next_deadline);
+            if deadline.is_some_and(|deadline| deadline <= now) {
                 due.push(namespace);
+            } else {
+                // It has become later since it was noted.
+                self.agenda.follow(namespace, hosted);
             }
         }
         due
     }
 
     /// Partitions with requests that wait for memory.
-    pub(super) fn take_waiting(&mut self) -> Vec<Namespace> {
+    fn take_waiting(&mut self) -> Vec<Namespace> {
         let hosted = &self.hosted;
         let waits = |namespace: &Namespace| {
             let hosted = hosted.get(namespace);

@@ -124,6 +124,11 @@ impl Removals {
         self.error = Some((file, error));
     }
 
+    /// Return whether files were given up, which the next request to remove segments tries again.
+    pub(crate) fn has_given_up(&self) -> bool {
+        !self.given_up.is_empty()
+    }
+
     /// Queue the files that were given up. They come before those of later segments, which are queued next.
     pub(crate) fn retry(&mut self) {
         for file in core::mem::take(&mut self.given_up) {

@@ -2,6 +2,29 @@
 
 use headrace_model::{Offset, Timestamp};
 
+/// Retention bounds of a log at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionRule {
+    /// Age at which the messages of sealed segments are removed; `u64::MAX` keeps messages of any age.
+    pub expiry_micros: u64,
+    /// Age of its first message at which the open segment is sealed; `u64::MAX` seals it at no age.
+    pub roll_micros: u64,
+    /// Size from which the open segment is sealed.
+    pub roll_bytes: u64,
+}
+
+impl RetentionRule {
+    /// Bounds at a time.
+    pub fn at(&self, time: Timestamp) -> Retention {
+        let before = |age: u64| Timestamp(time.0.saturating_sub(age));
+        Retention {
+            expired_before: before(self.expiry_micros),
+            roll_before: before(self.roll_micros),
+            roll_bytes: self.roll_bytes,
+        }
+    }
+}
+
 /// Retention bounds of a log at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {

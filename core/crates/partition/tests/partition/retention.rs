@@ -2,8 +2,9 @@
 
 use headrace_model::{Durability, Offset, Timestamp};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, PollingStrategy, Request, Response, Retention,
+    ConsumerKey, PartitionConfig, PollingStrategy, Request, Response, Retention, RetentionRule,
 };
+use proptest::prelude::*;
 
 use headrace_partition::storage::StorageErrorKind;
 
@@ -188,4 +189,43 @@ fn a_full_disk_is_cleaned() {
     assert!(refused.is_err() && world.partition.failure().is_some());
     expire(&mut world, 6);
     assert_eq!(first(&world), 4);
+}
+
+proptest! {
+    /// A host applies retention only when it is due: before, it has nothing to do.
+    #[test]
+    fn retention_that_is_not_due_changes_nothing(
+        steps in proptest::collection::vec((0..5_u8, 0..2000_u64), 1..30),
+        expiry in 1..3000_u64,
+        roll in 1..3000_u64,
+        roll_bytes in prop_oneof![Just(u64::MAX), 1000..6000_u64],
+    ) {
+        let rule = RetentionRule {
+            expiry_micros: expiry * SECOND,
+            roll_micros: roll * SECOND,
+            roll_bytes,
+        };
+        let mut world = World::new(PartitionConfig {
+            segment_size_bytes: 4 * 1064,
+            ..config(Durability::Os)
+        });
+        world.settle();
+        for (number, (kind, seconds)) in (0..).zip(steps) {
+            world.now.0 += seconds * SECOND;
+            match kind {
+                0 => world.restart(),
+                1 => world.retain(rule.at(world.now), false),
+                _ => drop(world.append(&[sent(number, 1000)]).expect("appended")),
+            }
+            world.settle();
+            let due = world.partition.retention_due(&rule).unwrap_or(Timestamp(u64::MAX));
+            let Some(before) = due.0.checked_sub(1) else {
+                continue;
+            };
+            let state = (first(&world), world.statistics.segments_count());
+            world.retain(rule.at(Timestamp(before)), false);
+            prop_assert_eq!(world.operations_under_way().count(), 0);
+            prop_assert_eq!((first(&world), world.statistics.segments_count()), state);
+        }
+    }
 }

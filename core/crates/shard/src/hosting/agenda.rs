@@ -3,15 +3,12 @@
 //! An idle partition costs nothing here, however many there are: everything is updated at the end of a turn that changed
 //! a partition, and nothing walks all of them.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap},
-};
+use std::collections::BTreeSet;
 
-use headrace_model::{Namespace, Timestamp};
+use headrace_model::Namespace;
 use headrace_partition::Partition;
 
-use super::{HostedPartition, HostingState};
+use super::{HostedPartition, HostingState, deadlines::Deadlines};
 
 /// Counts of the partitions that need an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,8 +80,11 @@ impl Counted {
 /// Deadlines, and sums over all partitions.
 #[derive(Default)]
 pub(super) struct Agenda {
-    /// Deadlines, the earliest first. An entry is valid if it is the one that its partition remembers.
-    deadlines: BinaryHeap<Reverse<(Timestamp, Namespace)>>,
+    /// Times at which partitions have to run, or earlier ones: a deadline that becomes later is moved when the earlier
+    /// one has passed, because the deadlines of busy partitions move with every turn.
+    pub(super) deadlines: Deadlines,
+    /// Times by the trusted clock from which retention may have something to do.
+    pub(super) retentions: Deadlines,
     /// Partitions with requests that wait for memory.
     pub(super) waiting: BTreeSet<Namespace>,
     pub(super) failing: BTreeSet<Namespace>,
@@ -112,7 +112,7 @@ impl Agenda {
         self.troubles
     }
 
-    /// Note the state and the deadline of a partition.
+    /// Note the state and the deadlines of a partition.
     pub(super) fn follow(&mut self, namespace: Namespace, hosted: &mut HostedPartition) {
         let counted = Counted::of(&hosted.state);
         self.count(namespace, &mut hosted.counted, counted);
@@ -120,14 +120,23 @@ impl Agenda {
         if let Some(deadline) = deadline
             && hosted.deadline.is_none_or(|noted| deadline < noted)
         {
-            hosted.deadline = Some(deadline);
-            self.deadlines.push(Reverse((deadline, namespace)));
+            self.deadlines
+                .set(namespace, &mut hosted.deadline, Some(deadline));
         }
+        let due = match (&hosted.state, &hosted.retention) {
+            (HostingState::Open(partition), Some(rule)) => partition.retention_due(rule),
+            _ => None,
+        };
+        self.retentions
+            .set(namespace, &mut hosted.retention_due, due);
     }
 
-    /// Stop counting a partition.
-    pub(super) fn forget(&mut self, namespace: Namespace, mut counted: Counted) {
-        self.count(namespace, &mut counted, Counted::default());
+    /// Forget a partition.
+    pub(super) fn forget(&mut self, namespace: Namespace, hosted: &mut HostedPartition) {
+        self.count(namespace, &mut hosted.counted, Counted::default());
+        self.deadlines.set(namespace, &mut hosted.deadline, None);
+        self.retentions
+            .set(namespace, &mut hosted.retention_due, None);
     }
 
     fn count(&mut self, namespace: Namespace, before: &mut Counted, now: Counted) {
@@ -156,15 +165,6 @@ impl Agenda {
         note(&mut self.with_stages, namespace, now.stages > 0);
         *before = now;
     }
-
-    /// Take the next partition whose noted deadline has come.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(Timestamp, Namespace)> {
-        let Reverse((deadline, _)) = self.deadlines.peek()?;
-        if *deadline > now {
-            return None;
-        }
-        self.deadlines.pop().map(|Reverse(due)| due)
-    }
 }
 
 fn note(set: &mut BTreeSet<Namespace>, namespace: Namespace, is_member: bool) {
@@ -174,3 +174,6 @@ fn note(set: &mut BTreeSet<Namespace>, namespace: Namespace, is_member: bool) {
         set.remove(&namespace);
     }
 }
+
+#[cfg(test)]
+mod tests;

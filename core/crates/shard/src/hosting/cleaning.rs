@@ -4,12 +4,15 @@
 //! again and again, until the topic is within its maximum. All shards see the same sizes and agree on which partition
 //! that is, so only its owner deletes anything, and never two at a time.
 //!
+//! A run looks at the partitions whose retention is due, and at the sizes of limited topics. Other partitions cost
+//! nothing, however many there are.
+//!
 //! A node of a cluster knows only the sizes of its own partitions. It keeps them within their share of the maximum, by
 //! number of partitions.
 
 use headrace_catalog::{Catalog, Partition as Record, Topic};
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::Retention;
+use headrace_partition::RetentionRule;
 
 use super::{HostingState, Partitions, find};
 use crate::{api::Effect, owner::Owner};
@@ -24,9 +27,49 @@ const ROLL_BYTES_MIN: u64 = 4096;
 /// Interval of the next run while another shard has to delete something first.
 const LOOK_AGAIN_MICROS: u64 = 1_000_000;
 
+/// Bounds of the messages of a topic's partitions; none if nothing is to be deleted.
+pub(super) fn retention_rule(topic: &Topic) -> Option<RetentionRule> {
+    if !topic.expires() && !topic.is_limited() {
+        return None;
+    }
+    let (mut expiry_micros, mut roll_micros) = (u64::MAX, u64::MAX);
+    if topic.expires() {
+        expiry_micros = topic.message_expiry_micros;
+        roll_micros = (expiry_micros / ROLL_PART).max(ROLL_MICROS_MIN);
+    }
+    let roll_bytes = if topic.is_limited() {
+        let parts = ROLL_PART * u64::from(topic.partitions_count()).max(1);
+        (topic.max_size_bytes / parts).max(ROLL_BYTES_MIN)
+    } else {
+        u64::MAX
+    };
+    Some(RetentionRule {
+        expiry_micros,
+        roll_micros,
+        roll_bytes,
+    })
+}
+
 impl Partitions {
-    /// Process every topic. Returns the microseconds after which the next run is due at the latest.
-    pub(super) fn clean(
+    /// Run the cleaner when it is due: at the configured interval, or earlier if it has requested that. Ages are counted
+    /// up to `trusted`, as what was deleted by a wrong clock does not come back.
+    pub(crate) fn tick_retention(
+        &mut self,
+        catalog: &Catalog,
+        now: Timestamp,
+        trusted: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(interval) = self.config.retention.interval_micros
+            && self.cleaner.run_at <= now
+        {
+            let pause = self.clean(catalog, now, trusted, effects).min(interval);
+            self.cleaner.run_at = Timestamp(now.0 + pause);
+        }
+    }
+
+    /// Delete what is due. Returns the microseconds after which the next run is due at the latest.
+    fn clean(
         &mut self,
         catalog: &Catalog,
         now: Timestamp,
@@ -37,62 +80,51 @@ impl Partitions {
         if self.closing {
             return pause;
         }
-        for topic in catalog.topics() {
-            let is_bounded = topic.expires() || topic.is_limited();
-            if !is_bounded {
-                continue;
+        while let Some(namespace) = self.agenda.retentions.take_due(trusted) {
+            if let Some(hosted) = self.hosted.get_mut(&namespace) {
+                hosted.retention_due = None;
             }
-            self.apply_retention(catalog, topic, now, trusted, effects);
-            if topic.is_limited() && !self.limit(catalog, topic, now, effects) {
+            self.apply_retention(catalog, namespace, now, trusted, effects);
+        }
+        self.cleaner.follow(catalog);
+        let limited = core::mem::take(&mut self.cleaner.limited);
+        for (stream, topic) in &limited {
+            let stream = catalog.stream_by_id(*stream);
+            if let Some(topic) = stream.and_then(|stream| stream.topic_by_id(*topic))
+                && !self.limit(catalog, topic, now, effects)
+            {
                 pause = LOOK_AGAIN_MICROS;
             }
         }
+        self.cleaner.limited = limited;
         pause
     }
 
-    /// Delete what is too old from this shard's partitions of the topic, and seal open segments in time.
+    /// Delete what is too old from a partition, and seal its open segment in time.
     fn apply_retention(
         &mut self,
         catalog: &Catalog,
-        topic: &Topic,
+        namespace: Namespace,
         now: Timestamp,
         trusted: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        let (mut expired_before, mut roll_before) = (Timestamp(0), Timestamp(0));
-        if topic.expires() {
-            let age = topic.message_expiry_micros;
-            let roll_age = (age / ROLL_PART).max(ROLL_MICROS_MIN);
-            expired_before = Timestamp(trusted.0.saturating_sub(age));
-            roll_before = Timestamp(trusted.0.saturating_sub(roll_age));
-        }
-        let roll_bytes = if topic.is_limited() {
-            let parts = ROLL_PART * u64::from(topic.partitions_count()).max(1);
-            (topic.max_size_bytes / parts).max(ROLL_BYTES_MIN)
-        } else {
-            u64::MAX
-        };
-        let retention = Retention {
-            expired_before,
-            roll_before,
-            roll_bytes,
+        // What is left to be done is noted at the end of the turn.
+        self.mark_dirty(namespace);
+        let Some((topic, record)) = find(catalog, namespace) else {
+            return;
         };
         let keeps_unread = self.config.retention.keeps_unread;
-        for record in &topic.partitions {
-            let namespace = record.namespace;
-            if self.owner(catalog, namespace) != Owner::Here {
-                continue;
-            }
-            if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && matches!(hosted.state, HostingState::Open(_))
-                && hosted.incarnation == record.incarnation
-            {
-                self.steps.take(&mut hosted.state, |partition, outbox| {
-                    partition.retain(retention, keeps_unread, now, outbox);
-                });
-                self.mark_dirty(namespace);
-                self.drain(namespace, effects);
-            }
+        if let Some(rule) = retention_rule(topic)
+            && self.owner(catalog, namespace) == Owner::Here
+            && let Some(hosted) = self.hosted.get_mut(&namespace)
+            && matches!(hosted.state, HostingState::Open(_))
+            && hosted.incarnation == record.incarnation
+        {
+            self.steps.take(&mut hosted.state, |partition, outbox| {
+                partition.retain(rule.at(trusted), keeps_unread, now, outbox);
+            });
+            self.drain(namespace, effects);
         }
     }
 

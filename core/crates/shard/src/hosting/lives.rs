@@ -15,6 +15,7 @@ use headrace_partition::{Partition, PartitionConfig, PartitionError};
 use super::{
     Partitions,
     agenda::Counted,
+    cleaning::retention_rule,
     state::{Broken, HostedPartition, HostingState, Next, find, remove_directory},
 };
 use crate::{api::Effect, calls::PartitionCall, owner::Owner};
@@ -160,6 +161,12 @@ impl Partitions {
             let agrees = is_open && hosted.incarnation == record.incarnation;
             hosted.agreed_version = agrees.then_some(catalog.version());
             hosted.is_bounded = topic.quota.held_bytes > 0;
+            let is_cleaned = self.config.retention.interval_micros.is_some();
+            let rule = is_cleaned.then(|| retention_rule(topic)).flatten();
+            if hosted.retention != rule {
+                hosted.retention = rule;
+                self.agenda.follow(namespace, hosted);
+            }
             if let HostingState::Broken(Broken { failure, .. }) = &hosted.state {
                 return Err(PartitionError::Failed(Arc::clone(failure)).into());
             }
@@ -188,28 +195,26 @@ impl Partitions {
         let life = self.steps.open(namespace, &record.statistics, |outbox| {
             Partition::open(config, statistics, pool, seed, now, outbox)
         });
-        let before = self.hosted.insert(
-            namespace,
-            HostedPartition {
-                state: life,
-                incarnation: record.incarnation,
-                purge_epoch: topic.purge_epoch,
-                is_bounded: false,
-                agreed_version: None,
-                dirty: false,
-                operations: 0,
-                waiting: VecDeque::new(),
-                deadline: None,
-                counted: Counted::default(),
-            },
-        );
-        if let Some(before) = before {
-            self.agenda.forget(namespace, before.counted);
+        if let Some(before) = self.hosted.get_mut(&namespace) {
+            self.agenda.forget(namespace, before);
         }
-        if let Some(hosted) = self.hosted.get_mut(&namespace) {
-            // A start is complete when no partition recovers: this one counts from now on.
-            self.agenda.follow(namespace, hosted);
-        }
+        let mut hosted = HostedPartition {
+            state: life,
+            incarnation: record.incarnation,
+            purge_epoch: topic.purge_epoch,
+            is_bounded: false,
+            agreed_version: None,
+            dirty: false,
+            operations: 0,
+            waiting: VecDeque::new(),
+            retention: None,
+            deadline: None,
+            retention_due: None,
+            counted: Counted::default(),
+        };
+        // A start is complete when no partition recovers: this one counts from now on.
+        self.agenda.follow(namespace, &mut hosted);
+        self.hosted.insert(namespace, hosted);
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
     }
@@ -222,10 +227,10 @@ impl Partitions {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(hosted) = self.hosted.remove(&namespace) else {
+        let Some(mut hosted) = self.hosted.remove(&namespace) else {
             return;
         };
-        self.agenda.forget(namespace, hosted.counted);
+        self.agenda.forget(namespace, &mut hosted);
         self.succeed(catalog, namespace, hosted.waiting, now, effects);
     }
 

@@ -13,16 +13,21 @@ use headrace_proto::{
     metadata::v1::{AppliedPublications, PublicationsApplied},
 };
 
+use super::deadlines::Deadlines;
 use crate::api::Effect;
 
 /// Maximum number of partitions in one report.
 const REPORT_PARTITIONS_MAX: usize = 1000;
 
+/// Time after which an unacknowledged report to the control plane is repeated.
+const REPORT_RETRY_MICROS: u64 = 5_000_000;
+
 /// Publications of a partition that are complete up to a number.
 pub(super) struct Complete {
     pub(super) incarnation: u64,
     pub(super) number: u64,
-    pub(super) reported_at: Timestamp,
+    /// Time at which the report is repeated.
+    repeat_at: Option<Timestamp>,
 }
 
 #[derive(Default)]
@@ -33,6 +38,17 @@ pub(super) struct Publications {
     pub(super) complete: BTreeMap<Namespace, Complete>,
     /// Partitions whose completion was not reported yet.
     pub(super) unreported: Vec<Namespace>,
+    repeats: Deadlines,
+}
+
+impl Complete {
+    /// Return whether the control plane has yet to process the report.
+    fn is_pending(&self, catalog: &Catalog, namespace: Namespace) -> bool {
+        let pending = catalog.publications_of(namespace).first();
+        pending.is_some_and(|pending| {
+            pending.partition_incarnation == self.incarnation && pending.number <= self.number
+        })
+    }
 }
 
 impl Publications {
@@ -47,10 +63,13 @@ impl Publications {
         if known.is_some_and(|known| (known.incarnation, known.number) >= (incarnation, number)) {
             return;
         }
+        let mut repeat_at = known.and_then(|known| known.repeat_at);
+        let retry = Timestamp(now.0 + REPORT_RETRY_MICROS);
+        (self.repeats).set(namespace, &mut repeat_at, Some(retry));
         let complete = Complete {
             incarnation,
             number,
-            reported_at: now,
+            repeat_at,
         };
         self.complete.insert(namespace, complete);
         self.unreported.push(namespace);
@@ -59,12 +78,31 @@ impl Publications {
     /// Forget publications whose report the control plane has processed.
     pub(super) fn forget_acknowledged(&mut self, catalog: &Catalog) {
         self.complete.retain(|namespace, complete| {
-            let pending = catalog.publications_of(*namespace).first();
-            pending.is_some_and(|pending| {
-                pending.partition_incarnation == complete.incarnation
-                    && pending.number <= complete.number
-            })
+            let is_kept = complete.is_pending(catalog, *namespace);
+            if !is_kept {
+                self.repeats.set(*namespace, &mut complete.repeat_at, None);
+            }
+            is_kept
         });
+    }
+
+    /// Repeat the reports that the control plane should have processed by now.
+    pub(super) fn repeat_reports(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut late = Vec::new();
+        while let Some(namespace) = self.repeats.take_due(now) {
+            let Some(complete) = self.complete.get_mut(&namespace) else {
+                continue;
+            };
+            complete.repeat_at = None;
+            if complete.is_pending(&self.applied_catalog, namespace) {
+                let retry = Timestamp(now.0 + REPORT_RETRY_MICROS);
+                (self.repeats).set(namespace, &mut complete.repeat_at, Some(retry));
+                late.push(namespace);
+            } else {
+                self.complete.remove(&namespace);
+            }
+        }
+        self.report(&late, effects);
     }
 
     pub(super) fn report(&self, places: &[Namespace], effects: &mut Vec<Effect>) {

@@ -7,9 +7,6 @@ use headrace_model::{Level, Namespace, StageId, Timestamp};
 use headrace_partition::Published;
 use std::sync::Arc;
 
-/// Time after which an unacknowledged report to the control plane is repeated.
-const REPORT_RETRY_MICROS: u64 = 5_000_000;
-
 impl Partitions {
     /// Have partitions append committed batches, and drop aborted ones.
     pub(super) fn follow_publications(
@@ -109,23 +106,6 @@ impl Partitions {
         }
         let news = core::mem::take(&mut self.publications.unreported);
         self.publications.report(&news, effects);
-    }
-
-    /// Repeat reports that the control plane should have processed by now.
-    pub(super) fn repeat_publication_reports(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.publications.complete.is_empty() {
-            return;
-        }
-        let followed = self.publications.applied_catalog.clone();
-        self.publications.forget_acknowledged(&followed);
-        let mut late = Vec::new();
-        for (namespace, complete) in &mut self.publications.complete {
-            if complete.reported_at.0 + REPORT_RETRY_MICROS <= now.0 {
-                complete.reported_at = now;
-                late.push(*namespace);
-            }
-        }
-        self.publications.report(&late, effects);
     }
 
     /// Advance the horizon: commits missing from this catalog never name a staged batch that had expired before it.

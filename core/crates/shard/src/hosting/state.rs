@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use headrace_catalog::{self as catalog, Catalog, Topic};
 use headrace_log::Failure;
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::Partition;
+use headrace_partition::{Partition, RetentionRule};
 
 use super::agenda::Counted;
 use crate::{api::Effect, calls::PartitionCall};
@@ -37,8 +37,12 @@ pub(super) struct HostedPartition {
     pub(super) operations: usize,
     /// Batches that wait for memory; all requests while the previous incarnation is being closed.
     pub(super) waiting: VecDeque<PartitionCall>,
-    /// Earliest deadline in the agenda.
+    /// Bounds of the topic, if it has any.
+    pub(super) retention: Option<RetentionRule>,
+    /// Deadline in the agenda, not later than the partition's.
     pub(super) deadline: Option<Timestamp>,
+    /// Time in the agenda from which retention may have something to do.
+    pub(super) retention_due: Option<Timestamp>,
     pub(super) counted: Counted,
 }
 

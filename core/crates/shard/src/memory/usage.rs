@@ -40,6 +40,8 @@ struct MemoryWork {
     reclaim_at: Timestamp,
     count_at: Timestamp,
     catalog: MemoryAccount,
+    /// Version of the catalog that was counted.
+    catalog_version: Option<u64>,
     links: MemoryAccount,
     subscriptions: MemoryAccount,
     /// Number of the receiver on another shard that was last notified of available memory.
@@ -53,6 +55,7 @@ impl MemoryWork {
             reclaim_at: Timestamp(0),
             count_at: Timestamp(0),
             catalog: holding(Purpose::Catalog),
+            catalog_version: None,
             links: holding(Purpose::Links),
             subscriptions: holding(Purpose::Subscriptions),
             called: 0,
@@ -180,7 +183,10 @@ impl MemoryUse {
         subscriptions: usize,
     ) {
         let work = &mut self.work;
-        if let Some(catalog) = catalog {
+        // Counting walks all topics.
+        if let Some(catalog) = catalog
+            && work.catalog_version.replace(catalog.version()) != Some(catalog.version())
+        {
             work.catalog.set(catalog_bytes(catalog) as u64);
         }
         work.links.set(links_bytes as u64);
