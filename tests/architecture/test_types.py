@@ -17,7 +17,6 @@ ELSEWHERE: Final[dict[str, set[str]]] = {
     "catalog": {"AccessToken", "Catalog", "Partition", "Permissions", "Stream", "Topic", "User"},
     "client": {"Client"},
     "link": {"Reader", "ToGateway", "ToNode"},
-    "partition": {"Partition"},
     "replica": {"DialResult", "ReplicaThread"},
     "sim": {"Node", "Schedule"},
     "vsr": {"Superblock"},
@@ -37,7 +36,6 @@ CYCLES: Final[dict[str, list[int]]] = {
     "edge": [2],
     "engine": [2],
     "link": [2],
-    "partition": [2, 13],
     "python": [2, 2, 2, 11],
     "replica": [3, 3, 10],
     "runtime": [2, 7],
@@ -56,7 +54,6 @@ TEST_PROGRAMS: Final = {"lossy-disk", "sim"}
 
 LARGE: Final[dict[str, set[str]]] = {
     "catalog": {"Topic"},
-    "partition": {"StoredOffsets"},
     "replica": {"ReplicaThread"},
     "runtime": {"ThreadParts"},
     "sdk-core": {"Consumer"},

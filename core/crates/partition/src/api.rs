@@ -9,8 +9,6 @@ use headrace_log::{AppendError, Batch, Failure, Notice, RangePlan, RangeToPlan, 
 use headrace_model::{Namespace, Offset, StageId, UserId};
 use headrace_wire::PollingStrategy;
 
-use crate::stages::Published;
-
 /// Request id, chosen by the caller and returned with the response, exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -209,6 +207,28 @@ pub struct Outbox {
     pub published: Vec<Published>,
     /// Findings of recovery, each reported once.
     pub notices: Vec<Notice>,
+}
+
+/// A complete publication: its messages are on the device and will not be published again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// Number of the publication.
+    pub number: u64,
+    /// Offset of the first message.
+    pub base_offset: Offset,
+    /// Number of messages. 0 if a purge followed, or if the publication was complete before the request.
+    pub messages_count: u64,
+    /// Number of stages named by the publication that are missing or incomplete: their messages are lost.
+    pub stages_missing: u32,
+}
+
+/// Answer a request.
+pub(crate) fn respond(
+    out: &mut Outbox,
+    request_id: RequestId,
+    result: Result<Response, PartitionError>,
+) {
+    out.responses.push((request_id, result));
 }
 
 /// Reason why a request was not fulfilled.

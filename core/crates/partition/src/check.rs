@@ -4,9 +4,8 @@ use alloc::vec::Vec;
 
 use headrace_log::Generation;
 
-use crate::open::OFFSETS_SALT;
-use crate::record::{RECORD_BYTES, Record};
-pub use crate::stages::check::{damaged_stage, is_transactions_record};
+use crate::record::{OFFSETS_SALT, RECORD_BYTES, Record};
+pub use crate::stages::check::{StageVerdict, damaged_stage, is_transactions_record};
 
 /// Positions of the damaged records of the file of stored offsets.
 pub fn damaged_offsets(bytes: &[u8], generation: Generation) -> Vec<u64> {
@@ -19,15 +18,4 @@ pub fn damaged_offsets(bytes: &[u8], generation: Generation) -> Vec<u64> {
         .map(|(_, position)| position);
     let cut = (!rest.is_empty()).then_some((bytes.len() - rest.len()) as u64);
     positions.chain(cut).collect()
-}
-
-/// Verdict on the file of a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StageVerdict {
-    /// The stage is complete and intact.
-    Whole,
-    /// The stage was not completed.
-    Incomplete,
-    /// The bytes at this position are damaged.
-    Damaged(u64),
 }

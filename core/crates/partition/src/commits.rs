@@ -1,91 +1,48 @@
-//! Changes of stored offsets, and the responses that wait for them.
+//! Responses that wait until a change of stored offsets is in their file.
 
-use headrace_log::storage::{FileName, StorageCompletion};
-use headrace_model::{Offset, Timestamp};
+use alloc::collections::VecDeque;
 
-use crate::api::{Committer, ConsumerKey, Outbox, PartitionError, RequestId, Response};
-use crate::partition::{Partition, respond};
+use headrace_log::storage::FileName;
+use headrace_model::{Durability, Namespace};
 
-/// Response that waits until a change of stored offsets is in their file.
+use crate::api::{Outbox, PartitionError, RequestId, Response, respond};
+use crate::offsets::StoredOffsets;
+use crate::retry::not_stored;
+
+/// Responses in the order of the changes.
+#[derive(Debug, Default)]
+pub(crate) struct Commits(VecDeque<PendingOffsetCommit>);
+
 #[derive(Debug)]
-pub(crate) struct PendingOffsetCommit {
+struct PendingOffsetCommit {
     request_id: RequestId,
     change: u64,
     synced: bool,
     response: Response,
 }
 
-impl Partition {
-    /// Handle the completion of an operation on the file of stored offsets.
-    pub(crate) fn complete_offsets(
-        &mut self,
-        now: Timestamp,
-        completion: StorageCompletion,
-        out: &mut Outbox,
-    ) {
-        if let Err((error, is_repeatable)) =
-            self.offsets.complete(now, completion, &mut out.storage)
-        {
-            let is_opening = self.waiting.is_some() && !self.offsets.is_loaded();
-            let what = ("writing", FileName::Offsets);
-            return (self.log).fail_companion_file(now, what, error, is_repeatable, is_opening);
-        }
-        if self.offsets.failure().is_some() || !self.offsets.needs_full_rewrite() {
-            // The file does not lack space now, so producers need not wait for it.
-            self.log.offsets_written();
-        }
+impl Commits {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    pub(crate) fn change_offset(
+    /// Answer once a change of the stored offsets is as durable as configured; `synced` if that includes the device.
+    pub(crate) fn answer(
         &mut self,
-        request_id: RequestId,
-        consumer: ConsumerKey,
-        offset: Option<Offset>,
-        by: Option<Committer>,
-        out: &mut Outbox,
-    ) {
-        if let Some(failure) = self.log.failure() {
-            return respond(
-                out,
-                request_id,
-                Err(PartitionError::Failed(failure.clone())),
-            );
-        }
-        if let Some(source) = self.offsets.failure() {
-            return respond(
-                out,
-                request_id,
-                Err(self.not_stored(FileName::Offsets, source)),
-            );
-        }
-        let allowed = match offset {
-            Some(_) => self.offsets.check_store(consumer, by),
-            None => self.offsets.check_owner(consumer, by),
-        };
-        if let Err(error) = allowed {
-            return respond(out, request_id, Err(error));
-        }
-        let change = self.offsets.change(consumer, offset, by);
-        let synced = self.log.config().durability.awaits_offset_sync();
-        self.respond_when_stored(request_id, change, synced, Response::Done, out);
-    }
-
-    /// Answer once a change of the stored offsets is as durable as configured.
-    pub(crate) fn respond_when_stored(
-        &mut self,
-        request_id: RequestId,
+        offsets: &mut StoredOffsets,
+        durability: Durability,
+        (request_id, response): (RequestId, Response),
         change: u64,
         synced: bool,
-        response: Response,
         out: &mut Outbox,
     ) {
-        if !self.log.config().durability.awaits_offset_write() {
+        if !durability.awaits_offset_write() {
             return respond(out, request_id, Ok(response));
         }
         if synced {
-            self.offsets.sync(change);
+            offsets.sync(change);
         }
-        self.commits.push_back(PendingOffsetCommit {
+        self.0.push_back(PendingOffsetCommit {
             request_id,
             change,
             synced,
@@ -93,10 +50,14 @@ impl Partition {
         });
     }
 
-    /// Answer the requests whose changes are stored.
-    pub(crate) fn settle_commits(&mut self, out: &mut Outbox) {
-        let offsets = &self.offsets;
-        self.commits.retain_mut(|commit| {
+    /// Answer the requests whose changes are stored, or cannot be stored at present.
+    pub(crate) fn settle(
+        &mut self,
+        offsets: &StoredOffsets,
+        namespace: Namespace,
+        out: &mut Outbox,
+    ) {
+        self.0.retain_mut(|commit| {
             let is_done = if commit.synced {
                 offsets.is_synced(commit.change)
             } else {
@@ -108,15 +69,15 @@ impl Partition {
             }
             !is_done
         });
-        if let Some(source) = self.offsets.failure() {
-            let error = self.not_stored(FileName::Offsets, source);
-            self.fail_commits(&error, out);
+        if let Some(source) = offsets.failure() {
+            let error = not_stored(namespace, FileName::Offsets, source);
+            self.fail(&error, out);
         }
     }
 
     /// Answer the requests whose changes are not stored.
-    pub(crate) fn fail_commits(&mut self, error: &PartitionError, out: &mut Outbox) {
-        for commit in self.commits.drain(..) {
+    pub(crate) fn fail(&mut self, error: &PartitionError, out: &mut Outbox) {
+        for commit in self.0.drain(..) {
             let result = match commit.response {
                 // The messages can be returned: losing the committed offset only repeats them after the next start.
                 polled @ Response::Polled(_) => Ok(polled),

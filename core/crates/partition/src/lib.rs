@@ -7,22 +7,23 @@
 extern crate alloc;
 
 mod api;
+mod appends;
 pub mod check;
 mod commits;
+mod flushes;
 mod offsets;
-mod open;
 mod partition;
 mod plan;
-mod poll;
+mod polls;
+mod queue;
 mod record;
-mod retention;
+mod removals;
 mod retry;
-mod settle;
 mod stages;
 
 pub use api::{
-    Committer, ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Request, RequestId,
-    Response, StoredOffset,
+    Committer, ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Published, Request,
+    RequestId, Response, StoredOffset,
 };
 pub use headrace_log::storage;
 pub use headrace_log::{
@@ -32,4 +33,3 @@ pub use headrace_log::{
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;
-pub use stages::Published;

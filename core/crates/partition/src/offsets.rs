@@ -1,18 +1,21 @@
 //! Stored offsets of consumers and groups, in memory and in one append-only file (LOG-10).
 
-mod failure;
+mod attempts;
 mod opening;
+mod progress;
 mod storing;
+mod values;
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use headrace_log::Operations;
+use headrace_log::storage::StorageError;
 use headrace_model::{Offset, Timestamp, UserId};
 
-use self::failure::Effort;
+use self::attempts::Attempts;
+use self::progress::Progress;
+use self::values::{Stored, Values};
 use crate::api::{Committer, ConsumerKey, PartitionError};
-use crate::retry::FailingFile;
 
 /// Id bit that distinguishes operations of this file from those of the log.
 const ID_BIT: u64 = 1 << 63;
@@ -62,14 +65,6 @@ enum Purpose {
     Ignored,
 }
 
-/// A stored offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stored {
-    offset: u64,
-    /// User whom it belongs to; `None` for groups, and for consumers of which no user is known.
-    owner: Option<UserId>,
-}
-
 /// Change of a stored offset that is not handed to a write yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Change {
@@ -84,14 +79,9 @@ struct Change {
 #[derive(Debug)]
 pub(crate) struct StoredOffsets {
     tag: u64,
-    values: BTreeMap<ConsumerKey, Stored>,
-    /// Number of plain consumers among `values`.
-    consumers_count: usize,
-    /// Number of those that belong to each user.
-    owned: BTreeMap<UserId, usize>,
+    values: Values,
     /// Owners read from the file whose offsets are to follow.
     named: BTreeMap<ConsumerKey, UserId>,
-    consumers_max: usize,
     loading: Loading,
     file: File,
     /// Size of the file in bytes.
@@ -107,28 +97,17 @@ pub(crate) struct StoredOffsets {
     is_owed: bool,
     /// True if the file names offsets beyond the last message, until it is replaced.
     is_wrong: bool,
-    /// Present while the file cannot be written.
-    failing: Option<Box<FailingFile>>,
-    effort: Effort,
-    changes: u64,
-    written: u64,
-    synced: u64,
-    /// Number of the last change to be synced.
-    sync_target: u64,
-    /// Time of the next background sync, for changes whose responses do not wait for one.
-    sync_deadline: Option<Timestamp>,
+    attempts: Attempts,
+    progress: Progress,
     operations: Operations<Purpose>,
 }
 
 impl StoredOffsets {
-    pub(crate) const fn new(consumers_max: usize) -> Self {
+    pub(crate) fn new(consumers_max: usize) -> Self {
         Self {
             tag: 0,
-            values: BTreeMap::new(),
-            consumers_count: 0,
-            owned: BTreeMap::new(),
+            values: Values::new(consumers_max),
             named: BTreeMap::new(),
-            consumers_max,
             loading: Loading::NotStarted,
             file: File::Missing,
             length: 0,
@@ -137,13 +116,8 @@ impl StoredOffsets {
             queue: BTreeMap::new(),
             is_owed: false,
             is_wrong: false,
-            failing: None,
-            effort: Effort::Endless,
-            changes: 0,
-            written: 0,
-            synced: 0,
-            sync_target: 0,
-            sync_deadline: None,
+            attempts: Attempts::new(),
+            progress: Progress::default(),
             operations: Operations::new(ID_BIT),
         }
     }
@@ -154,61 +128,35 @@ impl StoredOffsets {
     }
 
     pub(crate) fn get(&self, consumer: ConsumerKey) -> Option<Offset> {
-        (self.values.get(&consumer)).map(|stored| Offset(stored.offset))
+        self.values.get(consumer)
     }
 
-    /// Check whether the offset of this consumer may be changed by this user: it has no owner, is his own, or he manages the
-    /// topic.
+    /// Check whether the offset of this consumer may be changed by this user.
     pub(crate) fn check_owner(
         &self,
         consumer: ConsumerKey,
         by: Option<Committer>,
     ) -> Result<(), PartitionError> {
-        let owner = self.values.get(&consumer).and_then(|stored| stored.owner);
-        match (owner, by) {
-            (Some(owner), Some(by)) if owner != by.user && !by.manages => {
-                Err(PartitionError::OffsetOfAnotherUser)
-            }
-            _ => Ok(()),
-        }
+        self.values.check_owner(consumer, by)
     }
 
-    /// Check whether an offset of this consumer can be stored by this user. Clients may name any number of consumers,
-    /// which are therefore bounded, and each user has half of what others leave, or one; groups are bounded by the
-    /// catalog.
+    /// Check whether an offset of this consumer can be stored by this user.
     pub(crate) fn check_store(
         &self,
         consumer: ConsumerKey,
         by: Option<Committer>,
     ) -> Result<(), PartitionError> {
-        if matches!(consumer, ConsumerKey::Group(_)) || self.values.contains_key(&consumer) {
-            return self.check_owner(consumer, by);
-        }
-        let held = by.map_or(0, |by| self.owned.get(&by.user).copied().unwrap_or(0));
-        let left = self
-            .consumers_max
-            .saturating_sub(self.consumers_count - held);
-        let is_within_share = held == 0 || held < left / 2;
-        if self.consumers_count < self.consumers_max && is_within_share {
-            Ok(())
-        } else {
-            Err(PartitionError::TooManyConsumers)
-        }
+        self.values.check_store(consumer, by)
     }
 
     /// Groups that have a stored offset, ascending.
     pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
-        let groups = self.values.range(ConsumerKey::Group(0)..);
-        groups.filter_map(|(consumer, _)| match consumer {
-            ConsumerKey::Group(key) => Some(*key),
-            ConsumerKey::Consumer(_) => None,
-        })
+        self.values.groups()
     }
 
     /// Smallest stored offset: messages after it are still needed.
     pub(crate) fn smallest(&self) -> Option<Offset> {
-        let offsets = self.values.values().map(|stored| stored.offset);
-        offsets.min().map(Offset)
+        self.values.smallest()
     }
 
     /// Change a stored offset. It belongs to the first user who stores it, until it is deleted. Returns the number of the
@@ -220,10 +168,11 @@ impl StoredOffsets {
         by: Option<Committer>,
     ) -> u64 {
         let offset = offset.map(|offset| offset.0);
-        let before = self.values.get(&consumer).and_then(|stored| stored.owner);
+        let before = self.values.owner(consumer);
         let is_plain = matches!(consumer, ConsumerKey::Consumer(_));
         let owner = before.or(by.map(|by| by.user).filter(|_| is_plain));
-        self.set(consumer, offset.map(|offset| Stored { offset, owner }));
+        self.values
+            .set(consumer, offset.map(|offset| Stored { offset, owner }));
         // A deletion that is not written yet leaves the owner before it in the file.
         let unwritten = self.queue.get(&consumer);
         let is_unnamed =
@@ -234,80 +183,52 @@ impl StoredOffsets {
             names_owner,
         };
         self.queue.insert(consumer, change);
-        self.changes += 1;
-        self.changes
+        self.progress.next()
     }
 
     /// Approximate memory in bytes: the nodes of the maps are at least half full.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let value = 2 * size_of::<(ConsumerKey, Stored)>();
         let change = 2 * size_of::<(ConsumerKey, Change)>();
-        let owner = 2 * size_of::<(UserId, usize)>();
-        let maps = self.values.len() * value + self.queue.len() * change + self.owned.len() * owner;
-        maps as u64
-    }
-
-    fn set(&mut self, consumer: ConsumerKey, stored: Option<Stored>) {
-        let before = match stored {
-            Some(stored) => self.values.insert(consumer, stored),
-            None => self.values.remove(&consumer),
-        };
-        if matches!(consumer, ConsumerKey::Consumer(_)) {
-            self.consumers_count += usize::from(before.is_none() && stored.is_some());
-            self.consumers_count -= usize::from(before.is_some() && stored.is_none());
-        }
-        let owner = |stored: Option<Stored>| stored.and_then(|stored| stored.owner);
-        let (before, owner) = (owner(before), owner(stored));
-        if before == owner {
-            return;
-        }
-        if let Some(user) = owner {
-            *self.owned.entry(user).or_default() += 1;
-        }
-        if let Some(user) = before
-            && let Some(count) = self.owned.get_mut(&user)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.owned.remove(&user);
-            }
-        }
+        (self.values.memory_bytes() + self.queue.len() * change) as u64
     }
 
     /// Number of the last change.
     pub(crate) const fn version(&self) -> u64 {
-        self.changes
+        self.progress.changes
     }
 
     pub(crate) fn is_written(&self, change: u64) -> bool {
-        self.written >= change
+        self.progress.written >= change
     }
 
     pub(crate) fn is_synced(&self, change: u64) -> bool {
-        self.synced >= change
+        self.progress.synced >= change
     }
 
     /// Request a sync of this change.
     pub(crate) fn sync(&mut self, change: u64) {
-        self.sync_target = self.sync_target.max(change);
+        self.progress.sync(change);
     }
 
-    /// Request a sync of all changes.
-    pub(crate) fn sync_all(&mut self) {
-        self.sync(self.changes);
-    }
-
-    /// Sync changes whose responses do not wait for a sync, to bound how far offsets fall back at a loss of power. An
-    /// interval of zero leaves that to the kernel.
+    /// Sync changes whose responses do not wait for a sync.
     pub(crate) fn sync_in_background(&mut self, now: Timestamp, interval_micros: u64) {
-        if interval_micros == 0 || self.sync_target >= self.changes {
-            self.sync_deadline = None;
-        } else if self.sync_deadline.is_some_and(|deadline| deadline <= now) {
-            self.sync_deadline = None;
-            self.sync_all();
-        } else if self.sync_deadline.is_none() {
-            self.sync_deadline = Some(Timestamp(now.0 + interval_micros));
-        }
+        self.progress.sync_in_background(now, interval_micros);
+    }
+
+    /// Reason why changes cannot be stored at present.
+    pub(crate) fn failure(&self) -> Option<StorageError> {
+        self.attempts.failure()
+    }
+
+    /// Reason why messages must not be appended: the file names offsets that they would get.
+    pub(crate) fn withholds_messages(&self) -> Option<StorageError> {
+        self.failure().filter(|_| self.is_wrong)
+    }
+
+    /// Make one more attempt at most, which begins without delay.
+    pub(crate) fn close(&mut self) {
+        self.progress.sync_all();
+        self.attempts.close();
     }
 
     /// Return whether the whole file has to be written, because a write failed.
@@ -322,27 +243,25 @@ impl StoredOffsets {
 
     /// Return whether all changes are as durable as requested, or cannot be.
     pub(crate) fn is_settled(&self) -> bool {
-        let is_stored = self.queue.is_empty() && self.synced >= self.sync_target;
-        self.is_drained() && (is_stored || self.is_given_up())
+        let is_stored = self.queue.is_empty() && self.progress.synced >= self.progress.sync_target;
+        self.is_drained() && (is_stored || self.attempts.is_given_up())
     }
 
     /// Reset the state when the log begins a new generation or opens again. The log removes the file together with its
     /// own.
     pub(crate) fn reset(&mut self, is_loaded: bool) {
         self.operations.replace_purposes(|| Purpose::Ignored);
-        self.clear_values();
+        self.values.clear();
+        self.named.clear();
         self.queue.clear();
         self.file = File::Missing;
         self.length = 0;
         self.damaged = 0;
         self.is_owed = false;
         self.is_wrong = false;
-        self.recovered();
+        self.attempts.recovered();
         self.highest = None;
-        self.written = self.changes;
-        self.synced = self.changes;
-        self.sync_target = self.changes;
-        self.sync_deadline = None;
+        self.progress.reset();
         self.loading = if is_loaded {
             Loading::Complete
         } else {
@@ -353,13 +272,6 @@ impl StoredOffsets {
     /// Set the checksum seed of the log generation for subsequent records.
     pub(crate) fn set_tag(&mut self, tag: u64) {
         self.tag = tag;
-    }
-
-    fn clear_values(&mut self) {
-        self.values.clear();
-        self.owned.clear();
-        self.named.clear();
-        self.consumers_count = 0;
     }
 }
 

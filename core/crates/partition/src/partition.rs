@@ -1,22 +1,28 @@
 //! State of a partition, and handling of requests.
 
-use alloc::collections::VecDeque;
+mod companions;
+mod opening;
+mod requests;
+mod retention;
+mod settle;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headrace_buffer::{BufferPool, MemoryAccount, Purpose};
 use headrace_log::storage::StorageCompletion;
-use headrace_log::{
-    AppendError, Appended, Batch, Failure, Generation, Log, LogConfig, RemovalProgress,
-};
+use headrace_log::{Batch, Failure, Generation, Log, LogConfig};
 use headrace_model::{Namespace, Offset, Opening, PartitionStatistics, Timestamp};
 
-use crate::api::{ConsumerKey, Outbox, PartitionError, Request, RequestId, Response, StoredOffset};
-use crate::commits::PendingOffsetCommit;
+use crate::api::{ConsumerKey, Outbox, PartitionError, Request, RequestId, Response, respond};
+use crate::appends::Appends;
+use crate::commits::Commits;
+use crate::flushes::Flushes;
 use crate::offsets::StoredOffsets;
-use crate::open::QueuedRequests;
-use crate::poll::PendingPoll;
-use crate::stages::{Chunk, Stages};
+use crate::polls::{PendingPoll, Polling};
+use crate::queue::QueuedRequests;
+use crate::removals::Removals;
+use crate::stages::Stages;
 
 /// One partition: a step function, driven by its host.
 ///
@@ -26,42 +32,19 @@ use crate::stages::{Chunk, Stages};
 /// operations and responses into the [`Outbox`]. Every request id is answered exactly once.
 #[derive(Debug)]
 pub struct Partition {
-    pub(crate) log: Log,
-    pub(crate) offsets: StoredOffsets,
-    pub(crate) offsets_held: MemoryAccount,
-    pub(crate) stages: Stages,
-    pub(crate) statistics: Arc<PartitionStatistics>,
-    /// Total size of the messages that became visible since the partition was opened.
-    pub(crate) visible_bytes: u64,
+    log: Log,
+    offsets: StoredOffsets,
+    offsets_held: MemoryAccount,
+    stages: Stages,
+    statistics: Arc<PartitionStatistics>,
     /// Requests submitted before the partition was open.
-    pub(crate) waiting: Option<QueuedRequests>,
+    waiting: Option<QueuedRequests>,
     closing: bool,
-    pub(crate) appends: VecDeque<PendingAppend>,
-    pub(crate) polls: Vec<PendingPoll>,
-    pub(crate) commits: VecDeque<PendingOffsetCommit>,
-    pub(crate) flushes: Vec<PendingFlush>,
-    pub(crate) removals: Vec<PendingRemoval>,
-}
-
-#[derive(Debug)]
-pub(crate) struct PendingAppend {
-    /// Request id. None if the request was answered with a lack of space; the batch is stored once there is space.
-    pub(crate) request_id: Option<RequestId>,
-    pub(crate) bytes: u64,
-    pub(crate) appended: Appended,
-}
-
-#[derive(Debug)]
-pub(crate) struct PendingFlush {
-    pub(crate) request_id: RequestId,
-    pub(crate) target: Offset,
-    pub(crate) fsync: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct PendingRemoval {
-    pub(crate) request_id: RequestId,
-    pub(crate) begun: RemovalProgress,
+    appends: Appends,
+    polls: Vec<PendingPoll>,
+    commits: Commits,
+    flushes: Flushes,
+    removals: Removals,
 }
 
 impl Partition {
@@ -82,14 +65,13 @@ impl Partition {
             offsets: StoredOffsets::new(config.consumers_max as usize),
             log: Log::open(config, pool, seed, &mut out.storage),
             statistics,
-            visible_bytes: 0,
             waiting: Some(QueuedRequests::default()),
             closing: false,
-            appends: VecDeque::new(),
+            appends: Appends::default(),
             polls: Vec::new(),
-            commits: VecDeque::new(),
-            flushes: Vec::new(),
-            removals: Vec::new(),
+            commits: Commits::default(),
+            flushes: Flushes::default(),
+            removals: Removals::default(),
         };
         partition.advance(now, out);
         partition
@@ -138,7 +120,8 @@ impl Partition {
             return self.submit(now, request_id, Request::Append { batch }, out);
         }
         let appended = self.log.append_copied(now, messages, messages_count);
-        self.acknowledge(request_id, messages.len(), appended, out);
+        let visible_end = self.log.visible_end();
+        (self.appends).acknowledge(request_id, messages.len(), appended, visible_end, out);
         self.update_statistics();
     }
 
@@ -208,14 +191,8 @@ impl Partition {
         if !was_open && self.waiting.is_none() {
             self.waiting = Some(QueuedRequests::default());
         }
-        for append in self.appends.drain(..) {
-            if let Some(request_id) = append.request_id {
-                respond(out, request_id, Ok(appended_response(append.appended)));
-            }
-        }
-        for flush in self.flushes.drain(..) {
-            respond(out, flush.request_id, Ok(Response::Done));
-        }
+        self.appends.fulfil(out);
+        self.flushes.end(&Ok(Response::Done), out);
         self.log.end_of_turn(now, &mut out.storage);
         self.advance(now, out);
     }
@@ -334,7 +311,7 @@ impl Partition {
 
     /// Progress counter: the total size of all batches that became visible. Not the size of the partition.
     pub fn visible_bytes(&self) -> u64 {
-        self.visible_bytes
+        self.appends.visible_bytes()
     }
 
     /// Number of the last change of a stored offset.
@@ -385,146 +362,18 @@ impl Partition {
         self.log.unload_indexes();
     }
 
-    pub(crate) const fn is_closing(&self) -> bool {
-        self.closing
+    fn polling(&mut self) -> Polling<'_> {
+        Polling {
+            waiting: &mut self.polls,
+            log: &mut self.log,
+            offsets: &mut self.offsets,
+            commits: &mut self.commits,
+            visible_bytes: self.appends.visible_bytes(),
+        }
     }
 
-    pub(crate) fn unreadable(&self) -> Option<Arc<Failure>> {
+    fn unreadable(&self) -> Option<Arc<Failure>> {
         let failure = self.log.failure()?;
         (!failure.readable).then(|| failure.clone())
-    }
-
-    /// Handle a request of an open partition.
-    pub(crate) fn handle(
-        &mut self,
-        now: Timestamp,
-        request_id: RequestId,
-        request: Request,
-        out: &mut Outbox,
-    ) {
-        match request {
-            Request::Append { batch } => {
-                let bytes = batch.size_bytes();
-                if let Some(error) = self.withheld() {
-                    return respond(out, request_id, Err(error));
-                }
-                let is_held = self.stages.publishing.holds_appends();
-                let appended = if is_held && self.log.failure().is_none() {
-                    Err(AppendError::Busy)
-                } else {
-                    self.log.append(now, batch)
-                };
-                self.acknowledge(request_id, bytes, appended, out);
-            }
-            Request::Stage {
-                stage,
-                lifetime_micros,
-                chunk,
-                is_last,
-                batch,
-            } => {
-                let chunk = Chunk {
-                    stage,
-                    lifetime_micros,
-                    number: chunk,
-                    is_last,
-                    batch,
-                };
-                self.stage(now, request_id, chunk, out);
-            }
-            Request::Poll(poll) => self.poll(request_id, poll, out),
-            Request::PlanRange(range) => self.plan(request_id, range, out),
-            Request::GetOffset { consumer } => {
-                let stored = self.offsets.get(consumer).map(|stored| StoredOffset {
-                    current: self.current_offset(),
-                    stored,
-                });
-                respond(out, request_id, Ok(Response::Offset(stored)));
-            }
-            Request::StoreOffset {
-                consumer,
-                offset,
-                by,
-            } => {
-                if offset >= self.log.visible_end() {
-                    let error = PartitionError::InvalidOffset { requested: offset };
-                    return respond(out, request_id, Err(error));
-                }
-                self.change_offset(request_id, consumer, Some(offset), by, out);
-            }
-            Request::DeleteOffset { consumer, by } => {
-                if self.offsets.get(consumer).is_none() {
-                    return respond(out, request_id, Err(PartitionError::OffsetNotFound));
-                }
-                self.change_offset(request_id, consumer, None, by, out);
-            }
-            Request::Flush { fsync } => {
-                if let Some(failure) = self.log.failure() {
-                    let error = PartitionError::Failed(failure.clone());
-                    return respond(out, request_id, Err(error));
-                }
-                self.log.flush(fsync);
-                self.flushes.push(PendingFlush {
-                    request_id,
-                    target: self.log.next_offset(),
-                    fsync,
-                });
-            }
-            Request::DeleteSegments { count } => {
-                // Removal is allowed during a lack of space, because it frees some.
-                let failure = self.log.failure().filter(|_| !self.log.is_out_of_space());
-                if let Some(failure) = failure {
-                    let error = PartitionError::Failed(failure.clone());
-                    return respond(out, request_id, Err(error));
-                }
-                self.log.retry_removals();
-                let begun = self.log.delete_segments(count, self.offsets.smallest());
-                self.removals.push(PendingRemoval { request_id, begun });
-            }
-        }
-    }
-
-    /// Answer an append at once, or queue the response until the messages are as durable as configured.
-    fn acknowledge(
-        &mut self,
-        request_id: RequestId,
-        bytes: usize,
-        appended: Result<Appended, AppendError>,
-        out: &mut Outbox,
-    ) {
-        let bytes = bytes as u64;
-        match appended {
-            Ok(appended) if appended.end_offset <= self.log.visible_end() => {
-                self.visible_bytes += bytes;
-                respond(out, request_id, Ok(appended_response(appended)));
-            }
-            Ok(appended) => self.appends.push_back(PendingAppend {
-                request_id: Some(request_id),
-                bytes,
-                appended,
-            }),
-            Err(error) => respond(out, request_id, Err(error.into())),
-        }
-    }
-
-    /// Offset of the last visible message; 0 if there is none.
-    pub(crate) fn current_offset(&self) -> Offset {
-        Offset(self.log.visible_end().0.saturating_sub(1))
-    }
-}
-
-pub(crate) fn respond(
-    out: &mut Outbox,
-    request_id: RequestId,
-    result: Result<Response, PartitionError>,
-) {
-    out.responses.push((request_id, result));
-}
-
-pub(crate) fn appended_response(appended: Appended) -> Response {
-    let count = appended.end_offset.0 - appended.base_offset.0;
-    Response::Appended {
-        base_offset: appended.base_offset,
-        messages_count: u32::try_from(count).expect("a batch counts its messages in 32 bits"),
     }
 }

@@ -19,6 +19,8 @@ use headrace_wire::hash::xxh3_64;
 
 use crate::api::ConsumerKey;
 
+/// Seed of the checksums of stored offsets, which distinguishes them from those of index files.
+pub(crate) const OFFSETS_SALT: u64 = u64::MAX;
 /// Size of a record in bytes.
 pub(crate) const RECORD_BYTES: usize = 24;
 

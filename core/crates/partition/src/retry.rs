@@ -3,10 +3,9 @@
 use alloc::boxed::Box;
 
 use headrace_log::storage::{FileName, StorageError};
-use headrace_model::Timestamp;
+use headrace_model::{Namespace, Timestamp};
 
 use crate::api::PartitionError;
-use crate::partition::Partition;
 
 /// Microseconds between two attempts.
 const RETRY_MICROS: u64 = 1_000_000;
@@ -49,33 +48,14 @@ pub(crate) fn may_try(failing: &mut Option<Box<FailingFile>>) -> bool {
     }
 }
 
-impl Partition {
-    /// File that cannot be written or read at present, with the reason. It is tried again every second; meanwhile only
-    /// what depends on it is refused.
-    pub fn failing_file(&self) -> Option<(FileName, StorageError)> {
-        let offsets = self
-            .offsets
-            .failure()
-            .map(|error| (FileName::Offsets, error));
-        offsets.or_else(|| self.stages.publishing.failure())
-    }
-
-    /// Reason why messages are refused that may be appended once a file is written or read.
-    pub(crate) fn withheld(&self) -> Option<PartitionError> {
-        let offsets = self.offsets.withholds_messages();
-        let (file, source) = match offsets.map(|error| (FileName::Offsets, error)) {
-            Some(offsets) => offsets,
-            None if self.stages.publishing.holds_appends() => self.stages.publishing.failure()?,
-            None => return None,
-        };
-        Some(self.not_stored(file, source))
-    }
-
-    pub(crate) fn not_stored(&self, file: FileName, source: StorageError) -> PartitionError {
-        PartitionError::Store {
-            namespace: self.namespace(),
-            file,
-            source,
-        }
+pub(crate) fn not_stored(
+    namespace: Namespace,
+    file: FileName,
+    source: StorageError,
+) -> PartitionError {
+    PartitionError::Store {
+        namespace,
+        file,
+        source,
     }
 }

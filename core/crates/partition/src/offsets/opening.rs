@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use headrace_log::storage::{FileName, StorageOperation, StorageRequest};
 use headrace_model::Offset;
 
-use super::{File, Loading, Purpose, Stored, StoredOffsets};
+use super::values::Stored;
+use super::{File, Loading, Purpose, StoredOffsets};
 use crate::record::{Content, RECORD_BYTES, Record};
 
 /// Number of bytes of the file that are read at once: whole records.
@@ -84,11 +85,8 @@ impl StoredOffsets {
         // lose the later one after another message got that offset.
         if self.damaged > 0 || self.highest > last {
             match last {
-                Some(last) => {
-                    let values = self.values.values_mut();
-                    values.for_each(|stored| stored.offset = last.min(stored.offset));
-                }
-                None => self.clear_values(),
+                Some(last) => self.values.lower_to(last),
+                None => self.values.clear(),
             }
             self.loading = Loading::Correcting;
             self.is_wrong = true;
@@ -110,14 +108,14 @@ impl StoredOffsets {
             };
             match content {
                 Content::Stored(offset) => {
-                    let before = self.values.get(&consumer).and_then(|stored| stored.owner);
+                    let before = self.values.owner(consumer);
                     let owner = self.named.remove(&consumer).or(before);
                     self.highest = self.highest.max(Some(offset));
-                    self.set(consumer, Some(Stored { offset, owner }));
+                    self.values.set(consumer, Some(Stored { offset, owner }));
                 }
                 Content::Deleted => {
                     self.named.remove(&consumer);
-                    self.set(consumer, None);
+                    self.values.set(consumer, None);
                 }
                 Content::Owner(user) => {
                     self.named.insert(consumer, user);

@@ -12,7 +12,6 @@ use headrace_model::Timestamp;
 
 use super::{Change, File, Loading, Purpose, StoredOffsets};
 use crate::record::{Content, RECORD_BYTES, Record};
-use crate::retry::may_try;
 
 /// Minimum size of a file that is compacted.
 const COMPACT_FROM_BYTES: u64 = 64 * 1024;
@@ -27,15 +26,14 @@ impl StoredOffsets {
         if !self.is_under_way(|purpose| !matches!(purpose, Purpose::Sync { .. })) {
             self.start_change(is_syncing, out);
         }
-        if self.failing.is_some() {
+        if self.failure().is_some() {
             return;
         }
         let is_renewed = self
             .is_under_way(|purpose| matches!(purpose, Purpose::Create | Purpose::Replace { .. }));
-        let is_due = self.sync_target > self.synced && self.written > self.synced;
-        if is_due && !is_syncing && !is_renewed {
+        if self.progress.is_sync_due() && !is_syncing && !is_renewed {
             let sync = Purpose::Sync {
-                changes: self.written,
+                changes: self.progress.written,
             };
             let operation = StorageOperation::Sync {
                 file: FileName::Offsets,
@@ -46,7 +44,7 @@ impl StoredOffsets {
 
     fn start_change(&mut self, is_syncing: bool, out: &mut Vec<StorageRequest>) {
         if self.is_owed {
-            if !is_syncing && may_try(&mut self.failing) {
+            if !is_syncing && self.attempts.may_try() {
                 self.replace(out);
             }
             return;
@@ -69,8 +67,8 @@ impl StoredOffsets {
 
     /// File size beyond which superseded records take too much of it.
     fn compact_beyond(&self) -> u64 {
-        let owned: usize = self.owned.values().sum();
-        let records = u64::try_from(self.values.len() + owned).unwrap_or(u64::MAX);
+        let records = self.values.len() + self.values.owned_count();
+        let records = u64::try_from(records).unwrap_or(u64::MAX);
         (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO
     }
 
@@ -85,8 +83,7 @@ impl StoredOffsets {
                 offset,
                 names_owner,
             } = change;
-            let stored = self.values.get(&consumer);
-            let owner = stored.and_then(|stored| stored.owner);
+            let owner = self.values.owner(consumer);
             let owner = owner.map_or(Content::Deleted, Content::Owner);
             let owner = Some(owner).filter(|_| names_owner);
             let changed = offset.map_or(Content::Deleted, Content::Stored);
@@ -95,7 +92,7 @@ impl StoredOffsets {
             }
         }
         let write = Purpose::Write {
-            changes: self.changes,
+            changes: self.progress.changes,
             bytes: records.len() as u64,
         };
         let operation = StorageOperation::Write {
@@ -108,15 +105,15 @@ impl StoredOffsets {
 
     pub(super) fn replace(&mut self, out: &mut Vec<StorageRequest>) {
         let mut contents = Vec::with_capacity(self.values.len() * RECORD_BYTES);
-        for (consumer, stored) in &self.values {
-            let (consumer, owner) = (*consumer, stored.owner.map(Content::Owner));
+        for (consumer, stored) in self.values.iter() {
+            let owner = stored.owner.map(Content::Owner);
             for content in owner.into_iter().chain([Content::Stored(stored.offset)]) {
                 Record { consumer, content }.encode(self.tag, &mut contents);
             }
         }
         self.queue.clear();
         let replace = Purpose::Replace {
-            changes: self.changes,
+            changes: self.progress.changes,
             bytes: contents.len() as u64,
         };
         let operation = StorageOperation::Replace {
@@ -130,23 +127,21 @@ impl StoredOffsets {
     /// are due.
     pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.operations.repeat(now, out);
-        if let Some(failing) = &mut self.failing {
-            failing.pass(now);
-        }
+        self.attempts.pass(now);
     }
 
     /// Drop operations that wait for memory or handles, and attempts after a failure.
     pub(crate) fn drop_waiting(&mut self) {
         self.operations.drop_waiting();
-        self.recovered();
+        self.attempts.recovered();
     }
 
     /// Time of the next call of [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let deadlines = [
             self.operations.repeat_deadline(),
-            self.sync_deadline,
-            self.retry_deadline(),
+            self.progress.sync_deadline,
+            self.attempts.retry_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -182,8 +177,7 @@ impl StoredOffsets {
                 self.loading = Loading::Loaded;
                 self.named.clear();
                 // The loaded records may not be on the device: they count as a change that is not synced.
-                self.changes += 1;
-                self.written = self.changes;
+                self.progress.written = self.progress.next();
             }
             Purpose::Create => {
                 self.file = File::Ready;
@@ -191,21 +185,23 @@ impl StoredOffsets {
             }
             Purpose::Write { changes, bytes } => {
                 self.length += bytes;
-                self.written = self.written.max(changes);
+                self.progress.written = self.progress.written.max(changes);
             }
             Purpose::Replace { changes, bytes } => {
                 self.file = File::Ready;
                 self.length = bytes;
                 self.is_owed = false;
                 self.is_wrong = false;
-                self.recovered();
-                self.written = self.written.max(changes);
-                self.synced = self.synced.max(changes);
+                self.attempts.recovered();
+                self.progress.written = self.progress.written.max(changes);
+                self.progress.synced = self.progress.synced.max(changes);
                 if self.loading == Loading::Correcting {
                     self.loading = Loading::Complete;
                 }
             }
-            Purpose::Sync { changes } => self.synced = self.synced.max(changes),
+            Purpose::Sync { changes } => {
+                self.progress.synced = self.progress.synced.max(changes);
+            }
             Purpose::Ignored => {}
         }
         Ok(())
@@ -224,11 +220,11 @@ impl StoredOffsets {
         let is_sync = matches!(purpose, Purpose::Sync { .. });
         if error.kind == StorageErrorKind::NoSpace && !is_sync {
             self.is_owed |= purpose != Purpose::Create;
-            self.recovered();
+            self.attempts.recovered();
             return Err((error, true));
         }
         self.is_owed = true;
-        self.failed(now, error);
+        self.attempts.failed(now, error);
         Ok(())
     }
 }

@@ -8,7 +8,17 @@ use super::file::{
     BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, Footer, HEADER_BYTES, header, resembles_footer,
 };
 use super::record::{NoRecord, Record};
-use crate::check::StageVerdict;
+
+/// Verdict on the file of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageVerdict {
+    /// The stage is complete and intact.
+    Whole,
+    /// The stage was not completed.
+    Incomplete,
+    /// The bytes at this position are damaged.
+    Damaged(u64),
+}
 
 /// Check the file of a stage of this partition, which has `length` bytes. `read` returns the bytes from a position on,
 /// fewer than asked for at the end of the file.

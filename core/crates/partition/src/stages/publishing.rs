@@ -4,155 +4,24 @@
 //! From the intent until all of its messages are in the log's queue, no other appends are accepted. After a restart the
 //! end of the log therefore shows how many of the messages were appended.
 
+mod appending;
+
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use headrace_log::Log;
 use headrace_log::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
 };
 use headrace_model::{Offset, StageId, Timestamp};
 
-use super::appending::Cursor;
+use super::Stages;
+use super::publication::{Current, Cursor, Step, messages_of};
 use super::record::{Intent, Part, Record};
-use super::{CompletionEffect, Published, Purpose, Stages};
-use crate::api::Outbox;
-use crate::partition::Partition;
+use super::state::{CompletionEffect, Purpose};
+use crate::api::{Outbox, Published};
+use crate::appends::Appends;
 use crate::retry::{FailingFile, may_try};
-
-#[derive(Debug, Default)]
-pub(crate) struct Publishing {
-    /// Publications not known to be complete.
-    pending: BTreeMap<u64, Vec<StageId>>,
-    /// Contents of the file.
-    record: Record,
-    /// Contents to be stored next.
-    wanted: Option<Record>,
-    /// Contents being stored.
-    storing: Option<Record>,
-    /// True until the intent in the file has been processed.
-    pub(super) has_unprocessed_intent: bool,
-    pub(super) current: Option<Current>,
-    /// Number of the last publication that a purge has voided.
-    voided_up_to: u64,
-    /// True after a purge: damage of the file is ignored.
-    pub(super) ignores_damage: bool,
-    /// The file, or a stage to be appended, while it cannot be written or read.
-    pub(super) failing: Option<Box<FailingFile>>,
-}
-
-/// Publication in progress.
-#[derive(Debug)]
-pub(super) struct Current {
-    pub(super) number: u64,
-    pub(super) parts: Vec<Part>,
-    pub(super) base: Offset,
-    pub(super) step: Step,
-}
-
-impl Current {
-    fn messages(&self) -> u64 {
-        messages_of(&self.parts)
-    }
-
-    fn stages_missing(&self) -> u32 {
-        let missing = self.parts.iter().filter(|part| part.is_damaged).count();
-        u32::try_from(missing).unwrap_or(u32::MAX)
-    }
-}
-
-fn messages_of(parts: &[Part]) -> u64 {
-    parts.iter().filter_map(|part| part.messages).sum()
-}
-
-#[derive(Debug)]
-pub(super) enum Step {
-    /// The intent is being stored.
-    Intending,
-    Appending(Cursor),
-    /// All messages up to this offset are in the log's queue; they are being synced.
-    Syncing(Offset),
-    /// The completion is being stored.
-    Marking,
-}
-
-impl Publishing {
-    pub(super) fn found(&mut self, record: Record) {
-        self.has_unprocessed_intent = record.intent.is_some();
-        self.record = record;
-    }
-
-    /// Number of the last publication whose completion is on the device.
-    pub(crate) const fn applied(&self) -> u64 {
-        self.record.applied
-    }
-
-    /// Return whether an incomplete publication names this stage.
-    pub(super) fn is_stage_pending(&self, id: StageId) -> bool {
-        let current = self.current.iter().flat_map(|current| &current.parts);
-        let intents = self.record.intent.iter().flat_map(|intent| &intent.parts);
-        let mut parts = current.chain(intents);
-        parts.any(|part| part.stage == id)
-            || self.pending.values().any(|stages| stages.contains(&id))
-    }
-
-    /// Return whether the next message belongs to a publication.
-    pub(crate) fn holds_appends(&self) -> bool {
-        match self.current.as_ref().map(|current| &current.step) {
-            Some(Step::Intending | Step::Appending(_)) => true,
-            Some(Step::Syncing(_) | Step::Marking) => false,
-            None => self.record.intent.is_some(),
-        }
-    }
-
-    /// Return whether no publication is in progress or pending.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.current.is_none()
-            && self.pending.is_empty()
-            && self.wanted.is_none()
-            && self.storing.is_none()
-    }
-
-    /// File that cannot be written or read, with the reason.
-    pub(crate) fn failure(&self) -> Option<(FileName, StorageError)> {
-        let failing = self.failing.as_ref()?;
-        Some((failing.file, failing.error))
-    }
-
-    /// Forget the failure: the file works, or nothing is to be published any more.
-    pub(crate) fn recovered(&mut self) {
-        self.failing = None;
-    }
-
-    fn add(&mut self, number: u64, stages: &[StageId]) -> bool {
-        if number <= self.record.applied {
-            return true;
-        }
-        let is_current = |current: &Current| current.number == number;
-        if !self.current.as_ref().is_some_and(is_current) && !self.pending.contains_key(&number) {
-            let mut unique = Vec::with_capacity(stages.len());
-            for stage in stages {
-                if !unique.contains(stage) {
-                    unique.push(*stage);
-                }
-            }
-            self.pending.insert(number, unique);
-        }
-        false
-    }
-
-    pub(super) fn is_stored(&self) -> bool {
-        self.wanted.is_none() && self.storing.is_none()
-    }
-
-    /// Schedule the record without an intent.
-    fn mark(&mut self, applied: u64) {
-        self.wanted = Some(Record {
-            applied: applied.max(self.record.applied),
-            intent: None,
-        });
-    }
-}
 
 impl Stages {
     /// Void all publications in progress and pending ones after a purge.
@@ -266,24 +135,21 @@ impl Stages {
     }
 }
 
-impl Partition {
-    /// Publish the stages of a committed transaction, once, in this order.
-    ///
-    /// `number` grows with every commit. The host calls this in ascending order, before the end of a turn, with
-    /// everything pending in the catalog, as often as it likes; and after the purge that preceded the commit. Returns
-    /// whether the publication is complete. If not, [`Outbox::published`] reports its completion.
-    pub fn publish(&mut self, number: u64, stages: &[StageId]) -> bool {
-        self.stages.publishing.add(number, stages)
-    }
+/// Publications of a partition, with its log.
+pub(crate) struct Publisher<'a> {
+    pub(crate) stages: &'a mut Stages,
+    pub(crate) log: &'a mut Log,
+    pub(crate) appends: &'a mut Appends,
+    /// True until requests are handled: no publication begins.
+    pub(crate) is_opening: bool,
+    pub(crate) is_closing: bool,
+    /// True while no messages may be appended, because another file does not permit it.
+    pub(crate) is_withheld: bool,
+}
 
-    /// Number of the last complete publication: messages of the publications up to it are on the device and are not
-    /// published again. 0 before the first one, and before the partition is open.
-    pub fn applied(&self) -> u64 {
-        self.stages.publishing.applied()
-    }
-
+impl Publisher<'_> {
     /// Resume the publication in progress once the log is open.
-    pub(crate) fn resume_publication(&mut self) {
+    pub(crate) fn resume(&mut self) {
         let publishing = &mut self.stages.publishing;
         if !core::mem::take(&mut publishing.has_unprocessed_intent) {
             return;
@@ -350,7 +216,7 @@ impl Partition {
     /// End the current part of the publication. If it has other messages than intended, which are known only now, the
     /// intent is corrected before those of the next part are appended: otherwise the end of the log would not show
     /// where to go on after a restart.
-    pub(super) fn end_part(&mut self, is_damaged: bool) {
+    fn end_part(&mut self, is_damaged: bool) {
         let end = self.log.next_offset();
         let Some(mut current) = self.stages.publishing.current.take() else {
             return;
@@ -387,9 +253,9 @@ impl Partition {
     }
 
     /// Begin the next publication. Returns false if there is none.
-    fn begin_publication(&mut self) -> bool {
+    fn begin(&mut self) -> bool {
         let publishing = &mut self.stages.publishing;
-        if self.waiting.is_some() || self.log.is_wiping() || !publishing.is_stored() {
+        if self.is_opening || self.log.is_wiping() || !publishing.is_stored() {
             return false;
         }
         if publishing.voided_up_to > publishing.record.applied {
@@ -422,18 +288,18 @@ impl Partition {
     }
 
     /// Advance publishing as far as possible now.
-    pub(crate) fn advance_publishing(&mut self, now: Timestamp, out: &mut Outbox) {
+    pub(crate) fn advance(&mut self, now: Timestamp, out: &mut Outbox) {
         if !self.stages.is_loaded() || self.stages.publishing.has_unprocessed_intent {
             return;
         }
         self.stages.skip_complete(out);
-        let is_held = self.is_closing() || self.offsets.withholds_messages().is_some();
+        let is_held = self.is_closing || self.is_withheld;
         while self.log.is_open() && !is_held && self.log.failure().is_none() {
             self.stages.store_record(&mut out.storage);
             let publishing = &mut self.stages.publishing;
             let is_stored = publishing.is_stored();
             let Some(current) = &mut publishing.current else {
-                if self.begin_publication() {
+                if self.begin() {
                     continue;
                 }
                 return;
@@ -459,13 +325,13 @@ impl Partition {
                     let number = current.number;
                     publishing.mark(number);
                 }
-                Step::Marking if is_stored => self.end_publication(out),
+                Step::Marking if is_stored => self.end(out),
                 Step::Intending | Step::Syncing(_) | Step::Marking => return,
             }
         }
     }
 
-    fn end_publication(&mut self, out: &mut Outbox) {
+    fn end(&mut self, out: &mut Outbox) {
         let Some(current) = self.stages.publishing.current.take() else {
             return;
         };

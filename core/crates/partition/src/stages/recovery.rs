@@ -8,23 +8,11 @@ use headrace_log::storage::{
 };
 use headrace_model::StageId;
 
+use super::Stages;
 use super::file::{FOOTER_BYTES, Footer, HEADER_BYTES, resembles_footer};
 use super::record::{NoRecord, RECORD_BYTES_MAX, Record};
-use super::writing::Stage;
-use super::{CompletionEffect, Purpose, Stages};
-
-/// Progress of loading.
-#[derive(Debug)]
-pub(super) enum Loading {
-    /// The files are not known yet.
-    NotStarted,
-    /// Files that remain to be read.
-    Reading {
-        files: Vec<(FileName, u64)>,
-        is_under_way: bool,
-    },
-    Loaded,
-}
+use super::stage::Stage;
+use super::state::{CompletionEffect, Loading, Purpose};
 
 impl Stages {
     /// Return whether all files are loaded.

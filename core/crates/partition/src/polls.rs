@@ -1,12 +1,15 @@
 //! Polls: the five strategies, the minimum size, and auto-commit (LOG-9).
 
-use headrace_log::{Messages, ReadError, ReadFrom, ReadId, Started};
+use alloc::vec::Vec;
+
+use headrace_log::{Log, Messages, ReadError, ReadFrom, ReadId, Started};
 use headrace_model::{Offset, Timestamp};
 use headrace_wire::PollingStrategy;
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
-use crate::api::{Gap, Level, Outbox, PartitionError, Poll, Polled, RequestId, Response};
-use crate::partition::{Partition, respond};
+use crate::api::{Gap, Level, Outbox, PartitionError, Poll, Polled, RequestId, Response, respond};
+use crate::commits::Commits;
+use crate::offsets::StoredOffsets;
 
 /// A poll that waits for the storage.
 #[derive(Debug)]
@@ -16,8 +19,18 @@ pub(crate) struct PendingPoll {
     poll: Poll,
 }
 
-impl Partition {
-    pub(crate) fn poll(&mut self, request_id: RequestId, poll: Poll, out: &mut Outbox) {
+/// Polls of a partition, with the parts that they reach.
+pub(crate) struct Polling<'a> {
+    pub(crate) waiting: &'a mut Vec<PendingPoll>,
+    pub(crate) log: &'a mut Log,
+    pub(crate) offsets: &'a mut StoredOffsets,
+    pub(crate) commits: &'a mut Commits,
+    /// Total size of the messages that became visible since the partition was opened.
+    pub(crate) visible_bytes: u64,
+}
+
+impl Polling<'_> {
+    pub(crate) fn begin(&mut self, request_id: RequestId, poll: Poll, out: &mut Outbox) {
         if let Err(error) = self.check_commit(&poll) {
             return respond(out, request_id, Err(error));
         }
@@ -31,7 +44,7 @@ impl Partition {
         };
         match (self.log).read_within(from, poll.count, bytes_max, &mut out.storage) {
             Started::Done(result) => self.finish_poll(request_id, &poll, result, out),
-            Started::Pending(read) => self.polls.push(PendingPoll {
+            Started::Pending(read) => self.waiting.push(PendingPoll {
                 read,
                 request_id,
                 poll,
@@ -60,15 +73,14 @@ impl Partition {
     }
 
     /// Answer polls whose reads have ended.
-    pub(crate) fn settle_polls(&mut self, out: &mut Outbox) {
+    pub(crate) fn settle(&mut self, out: &mut Outbox) {
         while let Some((read, result)) = self.log.take_finished_read() {
-            let index = self.polls.iter().position(|poll| poll.read == read);
+            let index = self.waiting.iter().position(|poll| poll.read == read);
             let pending = self
-                .polls
+                .waiting
                 .swap_remove(index.expect("every read is a poll's"));
             self.finish_poll(pending.request_id, &pending.poll, result, out);
         }
-        self.start_offsets(out);
     }
 
     fn finish_poll(
@@ -88,7 +100,7 @@ impl Partition {
         let last_offset = messages.last_offset;
         let gap = self.gap(poll, &messages);
         let response = Response::Polled(Polled {
-            current_offset: self.current_offset(),
+            current_offset: last_visible(self.log),
             last_offset,
             messages_count: messages.messages_count,
             slices: messages.slices,
@@ -107,7 +119,15 @@ impl Partition {
         // The change is not synced before the response, even with `fsync`. After a loss of power the messages are
         // delivered again, which consumers have to expect anyway, whereas a sync would make every poll as expensive as
         // an append. The background sync bounds the number of repeated messages.
-        self.respond_when_stored(request_id, change, false, response, out);
+        let durability = self.log.config().durability;
+        (self.commits).answer(
+            self.offsets,
+            durability,
+            (request_id, response),
+            change,
+            false,
+            out,
+        );
     }
 
     /// Range of removed messages between the start of a poll by offset and the first message found.
@@ -166,4 +186,9 @@ impl Partition {
 fn first_offset_of(found: &Messages) -> Option<Offset> {
     let header = found.slices.first()?.first_chunk::<HEADER_BYTES>()?;
     Some(Offset(HeaderView(header).offset()))
+}
+
+/// Offset of the last visible message; 0 if there is none.
+pub(crate) fn last_visible(log: &Log) -> Offset {
+    Offset(log.visible_end().0.saturating_sub(1))
 }

@@ -10,57 +10,13 @@ use headrace_log::storage::{
 use headrace_log::{AppendError, Batch, accepted_bytes};
 use headrace_model::{Offset, Timestamp};
 
-use super::file::{BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, HEADER_BYTES, WINDOW_BYTES};
-use super::publishing::Step;
-use super::record::Part;
-use super::{BlockRead, CompletionEffect, Purpose};
+use super::Publisher;
 use crate::api::Outbox;
-use crate::partition::{Partition, PendingAppend};
 use crate::retry::{FailingFile, may_try};
-
-/// Position of a publication in its stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cursor {
-    /// Index of the current stage.
-    index: usize,
-    /// Position in the stage's file.
-    position: u64,
-    /// Size of the next block, if it is larger than a usual read.
-    needed: u64,
-    /// Number of messages of the current stage, from here on, that are in the log already.
-    skip: u64,
-    is_reading: bool,
-}
-
-impl Cursor {
-    /// Begin behind the first messages of these parts, which are in the log already.
-    pub(super) fn after(parts: &[Part], messages: u64) -> Self {
-        let (mut index, mut skip) = (0, messages);
-        while let Some(part) = parts.get(index)
-            && let Some(rest) = skip.checked_sub(part.messages.unwrap_or(0))
-        {
-            skip = rest;
-            index += 1;
-        }
-        Self {
-            index,
-            position: HEADER_BYTES as u64,
-            needed: 0,
-            skip,
-            is_reading: false,
-        }
-    }
-
-    /// Go on with the next part. Returns the index of the part that ends.
-    pub(super) const fn next_part(&mut self) -> usize {
-        let index = self.index;
-        self.index += 1;
-        self.position = HEADER_BYTES as u64;
-        self.needed = 0;
-        self.skip = 0;
-        index
-    }
-}
+use crate::stages::file::{BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, WINDOW_BYTES};
+use crate::stages::publication::{Cursor, Step};
+use crate::stages::record::Part;
+use crate::stages::state::{BlockRead, Purpose};
 
 /// Contents of complete blocks.
 struct Unpacked {
@@ -119,12 +75,12 @@ fn unpack(buffer: &mut [u8], skip: u64) -> Unpacked {
     unpacked
 }
 
-impl Partition {
+impl Publisher<'_> {
     /// Request the next read of staged messages. Returns the end of the messages once all of them are in the log's
     /// queue.
     pub(super) fn append_staged(&mut self, now: Timestamp, out: &mut Outbox) -> Option<Offset> {
         loop {
-            let stages = &mut self.stages;
+            let stages = &mut *self.stages;
             let current = stages.publishing.current.as_mut()?;
             let Step::Appending(cursor) = &mut current.step else {
                 return None;
@@ -185,13 +141,13 @@ impl Partition {
         blocks: BlockRead,
         result: Result<StorageOutcome, StorageError>,
         out: &mut Outbox,
-    ) -> CompletionEffect {
+    ) {
         let Some(cursor) = self.cursor_of(blocks) else {
-            return CompletionEffect::Nothing;
+            return;
         };
         cursor.is_reading = false;
-        if self.is_closing() || !self.log.is_open() {
-            return CompletionEffect::Nothing;
+        if self.is_closing || !self.log.is_open() {
+            return;
         }
         match result {
             Ok(StorageOutcome::Read(buffer)) => {
@@ -216,7 +172,6 @@ impl Partition {
                 )));
             }
         }
-        CompletionEffect::Nothing
     }
 
     /// Cursor of the publication, if it waits for this read.
@@ -242,14 +197,10 @@ impl Partition {
             let bytes = unpacked.messages.len() as u64;
             let batch = Batch::new(buffer, unpacked.messages, unpacked.messages_count);
             match self.log.append(now, batch) {
-                Ok(appended) if appended.end_offset <= self.log.visible_end() => {
-                    self.visible_bytes += bytes;
+                Ok(appended) => {
+                    self.appends
+                        .add_staged(bytes, appended, self.log.visible_end());
                 }
-                Ok(appended) => self.appends.push_back(PendingAppend {
-                    request_id: None,
-                    bytes,
-                    appended,
-                }),
                 // The part is read again later.
                 Err(AppendError::Busy) => return self.stages.operations.back_off(now),
                 Err(AppendError::Failed(_)) => return,

@@ -7,12 +7,11 @@ use alloc::boxed::Box;
 use headrace_log::storage::{FileName, StorageError};
 use headrace_model::Timestamp;
 
-use super::StoredOffsets;
-use crate::retry::FailingFile;
+use crate::retry::{FailingFile, may_try};
 
 /// Effort that is made for the file after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effort {
+enum Effort {
     /// Try until it succeeds.
     Endless,
     /// Try once more: the partition closes.
@@ -21,15 +20,37 @@ pub(super) enum Effort {
     Nothing,
 }
 
-impl StoredOffsets {
+/// Attempts to write the file.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    /// Present while the file cannot be written.
+    failing: Option<Box<FailingFile>>,
+    effort: Effort,
+}
+
+impl Attempts {
+    pub(super) const fn new() -> Self {
+        Self {
+            failing: None,
+            effort: Effort::Endless,
+        }
+    }
+
     /// Reason why changes cannot be stored at present.
-    pub(crate) fn failure(&self) -> Option<StorageError> {
+    pub(super) fn failure(&self) -> Option<StorageError> {
         self.failing.as_ref().map(|failing| failing.error)
     }
 
-    /// Reason why messages must not be appended: the file names offsets that they would get.
-    pub(crate) fn withholds_messages(&self) -> Option<StorageError> {
-        self.failure().filter(|_| self.is_wrong)
+    /// Return whether the file may be tried now; an attempt that is due begins with this call.
+    pub(super) fn may_try(&mut self) -> bool {
+        may_try(&mut self.failing)
+    }
+
+    /// Allow an attempt after a failure if it is time.
+    pub(super) fn pass(&mut self, now: Timestamp) {
+        if let Some(failing) = &mut self.failing {
+            failing.pass(now);
+        }
     }
 
     /// Note that the file could not be written. A failed sync counts too: after it only a new file is known to be whole.
@@ -54,8 +75,7 @@ impl StoredOffsets {
     }
 
     /// Make one more attempt at most, which begins without delay.
-    pub(crate) fn close(&mut self) {
-        self.sync_all();
+    pub(super) fn close(&mut self) {
         self.effort = Effort::Once;
         if let Some(failing) = &mut self.failing {
             failing.is_due = true;

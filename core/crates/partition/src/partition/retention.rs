@@ -3,14 +3,14 @@
 use headrace_log::{Retention, RetentionRule};
 use headrace_model::{Offset, Timestamp};
 
+use super::Partition;
 use crate::api::Outbox;
-use crate::partition::Partition;
 
 impl Partition {
     /// Time from which [`retain`](Self::retain) with the bounds of this rule may have something to do, never a later
     /// one. None until something changes here.
     pub fn retention_due(&self, rule: &RetentionRule) -> Option<Timestamp> {
-        let is_retained = self.is_open() && !self.is_closing();
+        let is_retained = self.is_open() && !self.closing;
         is_retained.then(|| self.log.retention_due(rule)).flatten()
     }
 
@@ -24,7 +24,7 @@ impl Partition {
         now: Timestamp,
         out: &mut Outbox,
     ) {
-        if !self.is_open() || self.is_closing() {
+        if !self.is_open() || self.closing {
             return;
         }
         let barrier = self.unread_from(keeps_unread);
@@ -35,7 +35,7 @@ impl Partition {
 
     /// Remove the oldest segment if it is sealed and on the device. Returns true if it was removed.
     pub fn remove_oldest(&mut self, keeps_unread: bool, now: Timestamp, out: &mut Outbox) -> bool {
-        if !self.is_open() || self.is_closing() {
+        if !self.is_open() || self.closing {
             return false;
         }
         let is_gone = self.log.remove_oldest(self.unread_from(keeps_unread));
