@@ -11,12 +11,12 @@ mod groups;
 mod isolation;
 mod lives;
 pub(crate) mod members;
+mod origins;
 mod outcomes;
 mod publications;
 mod publishing;
 mod state;
 mod steps;
-mod tickets;
 mod traces;
 mod waiters;
 mod waiting;
@@ -44,10 +44,10 @@ pub use self::agenda::Troubles;
 use self::{
     agenda::Agenda,
     deadlines::Cleaner,
+    origins::RequestPurpose,
     publications::Publications,
     state::{HostedPartition, HostingState},
     steps::{Started, Steps},
-    tickets::RequestPurpose,
     waiters::Waiters,
     watchers::Watchers,
 };

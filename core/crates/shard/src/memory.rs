@@ -49,19 +49,19 @@ struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) number: u64,
-    pub(crate) place: Place,
+    pub(crate) id: ReceiverId,
     pub(crate) bytes: usize,
 }
 
-/// Location of a waiting receiver.
+/// Identity of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ReceiverId {
     pub(crate) shard: ShardId,
     pub(crate) receiver: Receiver,
 }
 
-impl Place {
-    /// Location of a connection.
+impl ReceiverId {
+    /// Identity of a connection.
     pub(crate) fn of(shard: ShardId, key: ConnectionKey) -> Self {
         Self {
             shard,
@@ -106,9 +106,9 @@ impl Memory {
         &self,
         len_bytes: usize,
         turn: &mut Option<Turn>,
-        place: Place,
+        id: ReceiverId,
     ) -> Result<Buffer, PoolExhausted> {
-        let is_answer = matches!(place.receiver, Receiver::Link(_));
+        let is_answer = matches!(id.receiver, Receiver::Link(_));
         if is_answer && let Ok(buffer) = self.pool.acquire_answer(len_bytes) {
             *turn = None;
             return Ok(buffer);
@@ -117,7 +117,7 @@ impl Memory {
             // Such a size may never become available, and must not block others. Batches of clients are smaller.
             return self.pool.acquire(len_bytes);
         }
-        let before = turn.as_ref().and_then(|turn| self.find(turn.number, place));
+        let before = turn.as_ref().and_then(|turn| self.find(turn.number, id));
         if before.is_none() {
             *turn = None;
         }
@@ -134,7 +134,7 @@ impl Memory {
             }
         }
         if turn.is_none() {
-            *turn = Some(self.join(place, len_bytes));
+            *turn = Some(self.join(id, len_bytes));
         }
         let statistics = self.pool.statistics();
         Err(PoolExhausted {
@@ -164,15 +164,11 @@ impl Memory {
         queue.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(&self, place: Place, bytes: usize) -> Turn {
+    fn join(&self, id: ReceiverId, bytes: usize) -> Turn {
         let mut queue = self.lock();
         queue.last_number += 1;
         let number = queue.last_number;
-        queue.waiters.push_back(Waiter {
-            number,
-            place,
-            bytes,
-        });
+        queue.waiters.push_back(Waiter { number, id, bytes });
         self.changed(&queue);
         Turn {
             memory: self.clone(),
@@ -180,13 +176,13 @@ impl Memory {
         }
     }
 
-    /// Return the number of receivers in front of a turn, and update its location to `place`.
-    fn find(&self, number: u64, place: Place) -> Option<usize> {
+    /// Return the number of receivers in front of a turn, and update its receiver to `id`.
+    fn find(&self, number: u64, id: ReceiverId) -> Option<usize> {
         let mut queue = self.lock();
         let waiters = &mut queue.waiters;
         let index = waiters.binary_search_by_key(&number, |waiter| waiter.number);
         let index = index.ok()?;
-        waiters[index].place = place;
+        waiters[index].id = id;
         Some(index)
     }
 
@@ -219,12 +215,12 @@ mod tests {
 
     const CLASS: usize = 64 << 10;
 
-    fn place(index: u32) -> Place {
+    fn receiver(index: u32) -> ReceiverId {
         let key = ConnectionKey {
             index,
             generation: 1,
         };
-        Place {
+        ReceiverId {
             shard: ShardId(0),
             receiver: Receiver::Connection(key),
         }
@@ -239,7 +235,7 @@ mod tests {
             .collect();
         let (mut large, mut small) = (None, None);
         let ask = |bytes, turn: &mut Option<Turn>, index| {
-            memory.acquire_in_turn(bytes, turn, place(index)).is_ok()
+            memory.acquire_in_turn(bytes, turn, receiver(index)).is_ok()
         };
         assert!(!ask(4 * CLASS, &mut large, 1));
         assert!(
@@ -264,13 +260,13 @@ mod tests {
             .map(|_| memory.pool().acquire_to_receive(CLASS).expect("room"))
             .collect();
         let (mut batch, mut turn) = (None, None);
-        let result = memory.acquire_in_turn(CLASS, &mut batch, place(1));
+        let result = memory.acquire_in_turn(CLASS, &mut batch, receiver(1));
         assert!(result.is_err() && batch.is_some());
         let peer = Peer {
             node: NodeId(1),
             shard: ShardId(0),
         };
-        let link = Place {
+        let link = ReceiverId {
             shard: ShardId(0),
             receiver: Receiver::Link(peer),
         };
@@ -283,7 +279,7 @@ mod tests {
         drop(answer);
         assert!(memory.acquire_in_turn(CLASS, &mut turn, link).is_ok());
         assert!(turn.is_none());
-        assert_eq!(memory.first().map(|first| first.place), Some(place(1)));
+        assert_eq!(memory.first().map(|first| first.id), Some(receiver(1)));
     }
 
     /// A receiver that is gone does not block others.
@@ -294,16 +290,16 @@ mod tests {
         let mut turns: Vec<_> = (0..3)
             .map(|index| {
                 let mut turn = None;
-                let result = memory.acquire_in_turn(2 * CLASS, &mut turn, place(index));
+                let result = memory.acquire_in_turn(2 * CLASS, &mut turn, receiver(index));
                 assert!(result.is_err());
                 turn
             })
             .collect();
-        let first = |memory: &Memory| memory.first().map(|waiter| waiter.place);
+        let first = |memory: &Memory| memory.first().map(|waiter| waiter.id);
         turns.remove(1);
-        assert_eq!(first(&memory), Some(place(0)));
+        assert_eq!(first(&memory), Some(receiver(0)));
         turns.remove(0);
-        assert_eq!(first(&memory), Some(place(2)));
+        assert_eq!(first(&memory), Some(receiver(2)));
         turns.clear();
         assert_eq!(first(&memory), None);
     }

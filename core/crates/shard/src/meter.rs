@@ -52,9 +52,9 @@ fn class_of(micros: u64) -> usize {
 
 /// Index of a command's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(u8);
+pub(crate) struct CommandSlot(u8);
 
-impl Place {
+impl CommandSlot {
     /// Return the index for a received command code.
     pub(crate) fn of(code: u32) -> Self {
         let found = CommandCode::ALL.binary_search_by_key(&code, |command| command.code());
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-impl Default for Place {
+impl Default for CommandSlot {
     fn default() -> Self {
         Self::of(0)
     }
@@ -151,7 +151,7 @@ impl Meter {
     }
 
     /// Count an answered request.
-    pub(crate) fn answered(&self, command: Place, began: u64, status: u32) {
+    pub(crate) fn answered(&self, command: CommandSlot, began: u64, status: u32) {
         let micros = self.now().saturating_sub(began);
         let histogram = &self.commands[usize::from(command.0)];
         add(&histogram.sum_micros, micros);
@@ -360,9 +360,9 @@ mod tests {
     fn answers_are_counted_by_command_and_status() {
         let meter = Meter::new(ShardId(0), Tracer::default());
         meter.set_now(Timestamp(1000));
-        meter.answered(Place::of(CommandCode::Ping.code()), 1000, 0);
-        meter.answered(Place::of(CommandCode::Ping.code()), 990, 40);
-        meter.answered(Place::of(77_777), 1000, 3);
+        meter.answered(CommandSlot::of(CommandCode::Ping.code()), 1000, 0);
+        meter.answered(CommandSlot::of(CommandCode::Ping.code()), 990, 40);
+        meter.answered(CommandSlot::of(77_777), 1000, 3);
         let mut reading = Reading::default();
         meter.add_to(&mut reading);
         meter.add_to(&mut reading);
@@ -382,7 +382,7 @@ mod tests {
         let meter = Meter::new(ShardId(0), Tracer::default());
         for round in 0..3 {
             for status in 1..=100 {
-                meter.answered(Place::default(), round, status);
+                meter.answered(CommandSlot::default(), round, status);
             }
         }
         let mut reading = Reading::default();

@@ -28,25 +28,25 @@ impl Partitions {
         }
         let config = &self.config;
         let is_here = |namespace| config.owner(catalog, namespace) == Owner::Here;
-        let places = self.members.follow(catalog, is_here);
-        self.report_if_processed(places, effects);
+        let partitions = self.members.follow(catalog, is_here);
+        self.report_if_processed(partitions, effects);
     }
 
     /// Report those of these partitions and groups that can move to another member.
     pub(super) fn report_if_processed(
         &mut self,
-        mut places: Vec<(Namespace, u32)>,
+        mut partitions: Vec<(Namespace, u32)>,
         effects: &mut Vec<Effect>,
     ) {
-        places.retain(|place| {
-            let stored = match self.hosted.get(&place.0).map(|hosted| &hosted.state) {
+        partitions.retain(|&(namespace, key)| {
+            let stored = match self.hosted.get(&namespace).map(|hosted| &hosted.state) {
                 Some(HostingState::Open(partition)) => {
-                    partition.stored_offset(ConsumerKey::Group(place.1))
+                    partition.stored_offset(ConsumerKey::Group(key))
                 }
                 _ => None,
             };
-            self.members.is_processed(*place, stored)
+            self.members.is_processed((namespace, key), stored)
         });
-        self.members.report(&places, effects);
+        self.members.report(&partitions, effects);
     }
 }

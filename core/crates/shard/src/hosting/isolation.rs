@@ -37,7 +37,7 @@ impl Partitions {
             hosted.agreed_version = None;
             let waiting = core::mem::take(&mut hosted.waiting);
             let answers = self.steps.origins.of(namespace);
-            let answers = answers.map(|ticket| (ticket, Err(error.clone())));
+            let answers = answers.map(|request_id| (request_id, Err(error.clone())));
             self.steps.outbox.responses = answers.collect();
             self.deliver(namespace, effects);
             for call in waiting {

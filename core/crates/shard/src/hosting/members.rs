@@ -49,8 +49,8 @@ pub(crate) fn owns(membership: Membership, catalog: &Catalog, namespace: Namespa
         .is_some_and(|member| member.owns(namespace.partition()))
 }
 
-/// A partition, and the key of a group.
-type Place = (Namespace, u32);
+/// A partition, and the key of a group that reads it.
+type GroupPartition = (Namespace, u32);
 
 /// Delivery to the member that polled last.
 struct Delivered {
@@ -70,8 +70,8 @@ struct PendingRevocation {
 
 #[derive(Default)]
 pub(crate) struct Members {
-    given: HashMap<Place, Delivered, FixedState>,
-    endings: HashMap<Place, PendingRevocation, FixedState>,
+    given: HashMap<GroupPartition, Delivered, FixedState>,
+    endings: HashMap<GroupPartition, PendingRevocation, FixedState>,
 }
 
 impl Members {
@@ -121,8 +121,8 @@ impl Members {
         membership: Membership,
         result: &Result<Response, PartitionError>,
     ) -> bool {
-        let place = (namespace, membership.key);
-        if let Some(given) = self.given.get_mut(&place)
+        let partition = (namespace, membership.key);
+        if let Some(given) = self.given.get_mut(&partition)
             && given.incarnation == membership.incarnation
         {
             given.in_flight = given.in_flight.saturating_sub(1);
@@ -131,21 +131,21 @@ impl Members {
             }
         }
         self.endings
-            .get(&place)
+            .get(&partition)
             .is_some_and(|ending| !ending.reported)
     }
 
     /// Forget deliveries of a partition whose messages and offsets were all removed.
     pub(crate) fn forget(&mut self, namespace: Namespace) {
-        self.given.retain(|place, _| place.0 != namespace);
+        self.given.retain(|partition, _| partition.0 != namespace);
     }
 
-    /// Apply a catalog. Returns the local places with a revocation in progress that has not been reported.
+    /// Apply a catalog. Returns the local partitions with a revocation in progress that has not been reported.
     pub(crate) fn follow(
         &mut self,
         catalog: &Catalog,
         is_here: impl Fn(Namespace) -> bool,
-    ) -> Vec<Place> {
+    ) -> Vec<GroupPartition> {
         let mut before = core::mem::take(&mut self.endings);
         for group in catalog.groups() {
             for member in &group.members {
@@ -158,8 +158,8 @@ impl Members {
                     if !is_here(namespace) {
                         continue;
                     }
-                    let place = (namespace, group.key);
-                    let reported = before.remove(&place).is_some_and(|known| {
+                    let partition = (namespace, group.key);
+                    let reported = before.remove(&partition).is_some_and(|known| {
                         known.reported && known.revocation == revocation.incarnation
                     });
                     let ending = PendingRevocation {
@@ -168,7 +168,7 @@ impl Members {
                         revocation: revocation.incarnation,
                         reported,
                     };
-                    self.endings.insert(place, ending);
+                    self.endings.insert(partition, ending);
                 }
             }
         }
@@ -177,24 +177,28 @@ impl Members {
                 .groups_of(namespace.stream(), namespace.topic())
                 .is_some_and(|groups| groups.has_key(*key))
         });
-        let mut places: Vec<Place> = self
+        let mut partitions: Vec<GroupPartition> = self
             .endings
             .iter()
             .filter(|(_, ending)| !ending.reported)
-            .map(|(place, _)| *place)
+            .map(|(partition, _)| *partition)
             .collect();
-        places.sort_unstable();
-        places
+        partitions.sort_unstable();
+        partitions
     }
 
     /// Return true, once, if a partition can move because its owner has processed everything that was delivered.
-    pub(crate) fn is_processed(&mut self, place: Place, stored: Option<Offset>) -> bool {
-        let Some(ending) = self.endings.get_mut(&place) else {
+    pub(crate) fn is_processed(
+        &mut self,
+        partition: GroupPartition,
+        stored: Option<Offset>,
+    ) -> bool {
+        let Some(ending) = self.endings.get_mut(&partition) else {
             return false;
         };
         let is_processed = self
             .given
-            .get(&place)
+            .get(&partition)
             .filter(|given| given.incarnation == ending.owner)
             .is_none_or(|given| given.in_flight == 0 && given.last <= stored);
         let is_news = is_processed && !ending.reported;
@@ -205,13 +209,13 @@ impl Members {
     /// Report partitions that can move, all of a group at once.
     ///
     /// A lost report does no harm: the revocations then end at their deadline.
-    pub(crate) fn report(&self, places: &[Place], effects: &mut Vec<Effect>) {
+    pub(crate) fn report(&self, partitions: &[GroupPartition], effects: &mut Vec<Effect>) {
         let mut by_group: BTreeMap<u32, CompleteRevocation> = BTreeMap::new();
-        for place in places {
-            let Some(ending) = self.endings.get(place) else {
+        for partition in partitions {
+            let Some(ending) = self.endings.get(partition) else {
                 continue;
             };
-            let (namespace, group_key) = *place;
+            let (namespace, group_key) = *partition;
             let report = by_group
                 .entry(group_key)
                 .or_insert_with(|| CompleteRevocation {

@@ -28,18 +28,18 @@ impl Partitions {
     pub(super) fn deliver(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
         let mut may_move = Vec::new();
         let mut answered = core::mem::take(&mut self.steps.outbox.responses);
-        for (ticket, result) in answered.drain(..) {
+        for (request_id, result) in answered.drain(..) {
             if let Err(error) = &result {
                 self.damage.report(error, effects);
             }
-            let Some(asked) = self.steps.origins.remove(ticket) else {
+            let Some(asked) = self.steps.origins.remove(request_id) else {
                 continue;
             };
             let (origin, has_ended) = match asked {
                 RequestPurpose::Request(origin) => {
                     if origin.trace.is_some() {
                         let meter = &*self.meter;
-                        (self.steps.traces).end(ticket, &result, meter.now(), &meter.tracer);
+                        (self.steps.traces).end(request_id, &result, meter.now(), &meter.tracer);
                     }
                     let has_ended = origin.member.is_some_and(|membership| {
                         self.members.ended(namespace, membership, &result)

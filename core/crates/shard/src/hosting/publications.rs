@@ -105,8 +105,8 @@ impl Publications {
         self.report(&late, effects);
     }
 
-    pub(super) fn report(&self, places: &[Namespace], effects: &mut Vec<Effect>) {
-        let applied = places.iter().filter_map(|namespace| {
+    pub(super) fn report(&self, partitions: &[Namespace], effects: &mut Vec<Effect>) {
+        let applied = partitions.iter().filter_map(|namespace| {
             let complete = self.complete.get(namespace)?;
             Some(AppliedPublications {
                 stream_id: namespace.stream().0,

@@ -12,8 +12,8 @@ use headrace_partition::{Outbox, Partition, Request, RequestId};
 
 use super::{
     HostingState,
+    origins::{Origins, RequestPurpose},
     state::{Broken, Next},
-    tickets::{Origins, RequestPurpose},
     traces::Traces,
 };
 use crate::calls::PartitionCall;

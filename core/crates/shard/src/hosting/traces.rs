@@ -9,7 +9,7 @@ use crate::tracer::{Key, PartitionTrace, TraceRecord, Tracer};
 const OPEN_MAX: usize = 1024;
 
 struct Open {
-    ticket: RequestId,
+    request_id: RequestId,
     /// Offset behind the last message of a batch; `None` while the partition has yet to open.
     end: Option<Offset>,
     trace: PartitionTrace,
@@ -34,14 +34,14 @@ impl Traces {
     pub(super) fn begin(
         &mut self,
         key: Key,
-        ticket: RequestId,
+        request_id: RequestId,
         partition: &Partition,
         is_append: bool,
         now: Timestamp,
     ) {
         if self.open.len() < OPEN_MAX {
             self.open.push(Open {
-                ticket,
+                request_id,
                 end: next_offset(partition),
                 trace: PartitionTrace {
                     key,
@@ -91,12 +91,16 @@ impl Traces {
     /// End the trace of an answered request.
     pub(super) fn end(
         &mut self,
-        ticket: RequestId,
+        request_id: RequestId,
         result: &Result<Response, PartitionError>,
         now: u64,
         tracer: &Tracer,
     ) {
-        let Some(index) = self.open.iter().position(|open| open.ticket == ticket) else {
+        let Some(index) = self
+            .open
+            .iter()
+            .position(|open| open.request_id == request_id)
+        else {
             return;
         };
         let mut trace = self.open.swap_remove(index).trace;

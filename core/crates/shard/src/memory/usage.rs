@@ -144,10 +144,10 @@ impl MemoryUse {
             pool.request_eviction(first.bytes);
             return None;
         }
-        if first.place.shard != shard {
+        if first.id.shard != shard {
             if self.work.called != first.number {
                 self.work.called = first.number;
-                let to = first.place.shard;
+                let to = first.id.shard;
                 let mail = Mail::MemoryAvailable;
                 effects.push(Effect::Mail { to, mail });
             }

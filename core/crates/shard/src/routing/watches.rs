@@ -45,7 +45,7 @@ struct Seen {
 /// Watches of one connection.
 #[derive(Default)]
 struct ConnectionWatches {
-    places: HashMap<Namespace, Place, FixedState>,
+    partitions: HashMap<Namespace, PartitionWatch, FixedState>,
     /// Partitions whose newest view was not sent, oldest first.
     due: VecDeque<Namespace>,
     /// Partitions no longer watched, which the connection has yet to be notified of.
@@ -55,7 +55,7 @@ struct ConnectionWatches {
     names_openings: bool,
 }
 
-struct Place {
+struct PartitionWatch {
     incarnation: u64,
     is_due: bool,
 }
@@ -92,8 +92,8 @@ impl Watches {
     /// Mark the newest view of a partition as due for a connection.
     fn owe(&mut self, key: ConnectionKey, namespace: Namespace) {
         if let Some(watching) = self.by_connection.get_mut(&key)
-            && let Some(place) = watching.places.get_mut(&namespace)
-            && !core::mem::replace(&mut place.is_due, true)
+            && let Some(watched) = watching.partitions.get_mut(&namespace)
+            && !core::mem::replace(&mut watched.is_due, true)
         {
             watching.due.push_back(namespace);
         }
@@ -113,10 +113,10 @@ impl Watches {
         };
         let watching = self.by_connection.entry(key).or_insert_with(fresh);
         let seen = self.seen.entry(namespace).or_default();
-        match watching.places.entry(namespace) {
+        match watching.partitions.entry(namespace) {
             Entry::Occupied(mut known) => known.get_mut().incarnation = incarnation,
             Entry::Vacant(free) => {
-                free.insert(Place {
+                free.insert(PartitionWatch {
                     incarnation,
                     is_due: false,
                 });
@@ -143,7 +143,7 @@ impl Watches {
             return forgotten;
         };
         for namespace in namespaces {
-            if watching.places.remove(&namespace).is_none() {
+            if watching.partitions.remove(&namespace).is_none() {
                 continue;
             }
             self.costs.remove(watching.user, 1);
@@ -154,8 +154,8 @@ impl Watches {
                 }
             }
         }
-        let places = &watching.places;
-        watching.due.retain(|due| places.contains_key(due));
+        let partitions = &watching.partitions;
+        watching.due.retain(|due| partitions.contains_key(due));
         forgotten
     }
 
@@ -165,7 +165,7 @@ impl Watches {
         let is_over = self
             .by_connection
             .get(&key)
-            .is_none_or(|watching| watching.places.is_empty() && watching.gone.is_empty());
+            .is_none_or(|watching| watching.partitions.is_empty() && watching.gone.is_empty());
         if is_over {
             self.by_connection.remove(&key);
         }
@@ -189,19 +189,19 @@ impl Watches {
         while entries.len() < FRAME_PARTITIONS_MAX
             && let Some(namespace) = watching.due.pop_front()
         {
-            let (Some(place), Some(seen)) = (
-                watching.places.get_mut(&namespace),
+            let (Some(watched), Some(seen)) = (
+                watching.partitions.get_mut(&namespace),
                 self.seen.get(&namespace),
             ) else {
                 continue;
             };
-            place.is_due = false;
+            watched.is_due = false;
             if !seen.is_armed {
                 unarmed.push(namespace);
             }
             // A view of an earlier partition with this number does not apply to the current one.
             let view = seen.view.as_ref();
-            if let Some(view) = view.filter(|view| view.incarnation == place.incarnation) {
+            if let Some(view) = view.filter(|view| view.incarnation == watched.incarnation) {
                 entries.push(entry(namespace, Status::OK, view));
             }
         }
@@ -277,7 +277,7 @@ impl Watching<'_> {
         &mut self,
         requester: &mut Requester<'_>,
         action: WatchAction,
-        places: &[(Namespace, u64)],
+        partitions: &[(Namespace, u64)],
         effects: &mut Vec<Effect>,
     ) {
         let key = requester.key;
@@ -286,14 +286,14 @@ impl Watching<'_> {
                 let user = requester.session.principal().unwrap_or_default();
                 self.watches
                     .name_openings(key, user, action == WatchAction::AddNamingOpenings);
-                for (namespace, incarnation) in places {
+                for (namespace, incarnation) in partitions {
                     if self.watches.insert(key, user, *namespace, *incarnation) {
                         self.arm_watch(*namespace, effects);
                     }
                 }
             }
             WatchAction::Remove => {
-                let namespaces = places.iter().map(|(namespace, _)| *namespace);
+                let namespaces = partitions.iter().map(|(namespace, _)| *namespace);
                 self.unwatch(key, namespaces, effects);
             }
         }
@@ -388,13 +388,13 @@ impl Watching<'_> {
             let Some(watching) = self.watches.by_connection.get_mut(&key) else {
                 continue;
             };
-            let touched = watching.places.iter().filter(|(namespace, _)| {
+            let touched = watching.partitions.iter().filter(|(namespace, _)| {
                 is_all || changes.has_topic(namespace.stream(), namespace.topic())
             });
             let mut gone = Vec::new();
-            for (namespace, place) in touched {
+            for (namespace, watched) in touched {
                 let status = match user {
-                    Some(user) => refusal(catalog, user, *namespace, place.incarnation),
+                    Some(user) => refusal(catalog, user, *namespace, watched.incarnation),
                     None => Some(Status::UNAUTHENTICATED),
                 };
                 if let Some(status) = status {
@@ -412,7 +412,7 @@ impl Watching<'_> {
     /// Remove all watches of a closed connection.
     pub(crate) fn forget_watches(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         if let Some(watching) = self.watches.by_connection.get(&key) {
-            let namespaces: Vec<Namespace> = watching.places.keys().copied().collect();
+            let namespaces: Vec<Namespace> = watching.partitions.keys().copied().collect();
             self.unwatch(key, namespaces, effects);
             self.watches.by_connection.remove(&key);
         }

@@ -13,7 +13,7 @@ use crate::{
     moment::Moment,
     sessions::{
         Sessions,
-        connection::{CatchingUp, Connection, Inbox, Session, Standing, WebSocket},
+        connection::{CatchingUp, Connection, Inbox, Registration, Session, WebSocket},
         served::GatewayLink,
     },
 };
@@ -321,7 +321,9 @@ impl Sessions {
         let silent: Vec<ConnectionKey> = self
             .iter()
             .filter(|connection| is_silent(moment, &connection.session))
-            .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
+            .filter(|connection| {
+                !matches!(connection.session.registration, Registration::Silent { .. })
+            })
             // An in-process API lives as long as the process, and sends nothing while idle.
             .filter(|connection| !connection.session.arrival.is_in_process())
             // A gateway is not a client.
@@ -337,10 +339,10 @@ impl Sessions {
                 continue;
             };
             let session = &mut connection.session;
-            let was_member = session.may_be_member || session.standing == Standing::Stale;
+            let was_member = session.may_be_member || session.registration == Registration::Stale;
             let (client, may_be_member) =
                 (session.client, core::mem::take(&mut session.may_be_member));
-            session.standing = Standing::Silent { was_member };
+            session.registration = Registration::Silent { was_member };
             self.disconnected(client, may_be_member, effects);
         }
     }
@@ -413,14 +415,14 @@ impl Sessions {
     /// Register a silent client again when it sends a command. It gets another number, because the end of its
     /// memberships may still be on its way.
     pub(crate) fn register_again(&self, now: Timestamp, session: &mut Session) {
-        if let Standing::Silent { was_member } = session.standing {
+        if let Registration::Silent { was_member } = session.registration {
             session.client = self.clients.connected(session.arrival);
             self.clients.set_user(session.client, session.user());
             session.last_heartbeat = now;
-            session.standing = if was_member {
-                Standing::Stale
+            session.registration = if was_member {
+                Registration::Stale
             } else {
-                Standing::Registered
+                Registration::Registered
             };
         }
     }

@@ -21,7 +21,7 @@ pub(crate) use pace::Pace;
 pub(crate) use pipeline::Pipeline;
 pub(crate) use requester::Requester;
 pub(crate) use responses::{explained_response, nothing_polled, payload_response, status_response};
-pub(crate) use session::{Affinity, CatchingUp, Login, SendRoute, Session, Standing};
+pub(crate) use session::{Affinity, CatchingUp, Login, Registration, SendRoute, Session};
 pub(crate) use websocket::WebSocket;
 
 use crate::{

@@ -11,7 +11,9 @@ use crate::{
         Sessions,
         arrival::{Arrival, Framing},
         closing::DeadlineKind,
-        connection::{Affinity, CatchingUp, Connection, Login, Pace, Session, Source, Standing},
+        connection::{
+            Affinity, CatchingUp, Connection, Login, Pace, Registration, Session, Source,
+        },
         registry::Places,
     },
 };
@@ -47,7 +49,7 @@ impl Sessions {
             login_until: Timestamp(0),
             last_heartbeat: moment.now,
             repeats_membership: false,
-            standing: Standing::Registered,
+            registration: Registration::Registered,
             route: None,
             affinity: Affinity::default(),
             may_be_member: false,

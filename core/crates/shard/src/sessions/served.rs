@@ -17,7 +17,7 @@ use headrace_buffer::Slice;
 use headrace_link::{RequestId, ToGateway, ToNode, TraceContext, WhenReady};
 use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
 
-use crate::{meter::Place as Command, sessions::connection::Pipeline};
+use crate::{meter::CommandSlot, sessions::connection::Pipeline};
 
 /// Maximum number of requests in flight on one link; waiting polls are counted separately.
 const IN_FLIGHT_MAX: usize = 4096;
@@ -45,7 +45,7 @@ pub(crate) struct PendingCall {
     pub(crate) bytes: u64,
     /// Start time in microseconds since the Unix epoch.
     pub(crate) began: u64,
-    pub(crate) command: Command,
+    pub(crate) command: CommandSlot,
     pub(crate) trace: Option<(NonZeroU32, TraceContext)>,
 }
 

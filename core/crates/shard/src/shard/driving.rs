@@ -8,7 +8,7 @@ use crate::{
     api::Effect,
     calls::ConnectionKey,
     dispatch::{SEND_MESSAGES, STAGE_MESSAGES, has_sizeable_answer, refusal},
-    memory::Place,
+    memory::ReceiverId,
     sessions::{
         connection::CatchingUp,
         connection::{Connection, Head, Requester, SMALL_PAYLOAD_BYTES_MAX, status_response},
@@ -169,7 +169,7 @@ impl Shard {
             if !self.memory.claim_memory(connection, payload_bytes) {
                 return false;
             }
-            let place = Place::of(self.present.config.shard, connection.key);
+            let place = ReceiverId::of(self.present.config.shard, connection.key);
             let begun =
                 (connection.inbox).begin_large(code, payload_bytes, self.memory.shared(), place);
             if begun.is_err() {

@@ -40,7 +40,7 @@ impl Shard {
     /// Serve waiting receivers in order, as long as memory is available.
     fn serve_memory_queue(&mut self, effects: &mut Vec<Effect>) {
         while let Some(first) = self.memory.next_served(self.present.config.shard, effects) {
-            match first.place.receiver {
+            match first.id.receiver {
                 Receiver::Connection(key) => self.advance(key, effects),
                 Receiver::Link(peer) => {
                     let moment = self.present.moment();

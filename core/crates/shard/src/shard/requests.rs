@@ -29,7 +29,7 @@ use crate::{
     routing::waits,
     sessions::{
         catching_up::{catches_up, may_be_stale_catalog},
-        connection::{Pipeline, Requester, Session, Standing, status_response},
+        connection::{Pipeline, Registration, Requester, Session, status_response},
         pacing::Traffic,
     },
 };
@@ -204,7 +204,7 @@ impl Shard {
         context
             .handle(command, self.memory.pool(), &self.routing.links)
             .map_err(|status| {
-                let was_member = session.standing == Standing::Stale;
+                let was_member = session.registration == Registration::Stale;
                 if was_member && status == Status::CONSUMER_GROUP_MEMBER_NOT_FOUND {
                     Status::STALE_CLIENT
                 } else {
@@ -534,7 +534,7 @@ fn ask_control(requester: &mut Requester<'_>, operation: Operation, effects: &mu
     let session = &mut *requester.session;
     if control::is_join(&operation) {
         session.may_be_member = true;
-        session.standing = Standing::Registered;
+        session.registration = Registration::Registered;
     }
     session.changes_password = control::is_own_password(session, &operation);
     let mut request = control_request(session, operation);

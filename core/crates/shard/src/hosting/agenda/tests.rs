@@ -19,11 +19,11 @@ use proptest::prelude::*;
 
 use super::super::{HostingState, Partitions, cleaning::retention_rule, find};
 use crate::{
+    LinksConfig,
     api::Effect,
     calls::{ConnectionKey, Origin, PartitionCall, Sequence, WaitingPoll},
     config::{ClusterView, Hosting, RetentionConfig, ShardConfig, WebSocketConfig},
     meter::Meter,
-    routing::links::LinksConfig,
     tracer::Tracer,
 };
 

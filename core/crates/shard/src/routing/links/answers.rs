@@ -6,13 +6,13 @@ use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use super::{
     LinkEvent, Links,
-    calls::{Kind, Place},
+    calls::{CallState, Kind},
     link::{Link, State},
 };
 use crate::{
     api::Effect,
     calls::{PartitionAnswer, Peer},
-    memory::{Place as Waits, Receiver},
+    memory::{Receiver, ReceiverId},
     moment::Moment,
     sessions::connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
 };
@@ -91,11 +91,11 @@ impl Links {
                 return broken("a frame is too large");
             }
             if bytes > SMALL_PAYLOAD_BYTES_MAX {
-                let place = Waits {
+                let receiver = ReceiverId {
                     shard: self.config.shard,
                     receiver: Receiver::Link(peer),
                 };
-                let begun = link.inbox.begin_large(code, bytes, &self.memory, place);
+                let begun = link.inbox.begin_large(code, bytes, &self.memory, receiver);
                 if begun.is_err() {
                     link.is_starved = true;
                     return Front::Nothing;
@@ -154,7 +154,7 @@ impl Links {
     /// Return whether a call waits for an answer of this node.
     pub(super) fn is_with(&self, peer: Peer, call: RequestId) -> bool {
         (self.calls.get(call))
-            .is_some_and(|asked| matches!(asked.place, Place::Sent { to, .. } if to == peer))
+            .is_some_and(|asked| matches!(asked.state, CallState::Sent { to, .. } if to == peer))
     }
 
     fn answered(

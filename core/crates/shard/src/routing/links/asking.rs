@@ -9,7 +9,7 @@ use headrace_partition::Request;
 use super::{
     LinkEvent, Links,
     budget::Charge,
-    calls::{Kind, PendingCall, Place},
+    calls::{CallState, Kind, PendingCall},
 };
 use crate::{
     api::Effect,
@@ -185,7 +185,7 @@ impl Links {
             is_idempotent,
             frame,
             charge,
-            place: Place::Parked {
+            state: CallState::Parked {
                 until: Timestamp(u64::MAX),
             },
             is_answer_expected: false,

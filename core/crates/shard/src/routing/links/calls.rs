@@ -23,9 +23,9 @@ pub(super) enum Kind {
     },
 }
 
-/// Location of a call.
+/// State of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CallState {
     /// Parked in its lane until this deadline.
     Parked { until: Timestamp },
     /// Sent to a node. Frames with a lower `position` on the same link precede it.
@@ -44,7 +44,7 @@ pub(super) struct PendingCall {
     /// Encoded frame; kept because it may have to be sent again.
     pub(super) frame: Vec<Slice>,
     pub(super) charge: Charge,
-    pub(super) place: Place,
+    pub(super) state: CallState,
     /// True if the link counts this call as one to be answered soon; such calls detect a silent node.
     pub(super) is_answer_expected: bool,
     /// Time of the request.
@@ -95,7 +95,7 @@ impl Calls {
             let who = (asked.origin.connection, asked.namespace);
             self.waits.insert(who, call);
         }
-        if let Place::Parked { .. } = asked.place {
+        if let CallState::Parked { .. } = asked.state {
             self.parked.insert((asked.origin.connection, call));
         }
         self.asked.insert(call, asked);
@@ -112,7 +112,7 @@ impl Calls {
     pub(super) fn remove(&mut self, call: RequestId) -> Option<PendingCall> {
         let asked = self.asked.remove(&call)?;
         let connection = asked.origin.connection;
-        if let Place::Parked { .. } = asked.place {
+        if let CallState::Parked { .. } = asked.state {
             self.parked.remove(&(connection, call));
         }
         if let Kind::Wait { .. } = asked.kind {
@@ -125,15 +125,15 @@ impl Calls {
     }
 
     /// Record that a call was sent or parked.
-    pub(super) fn put(&mut self, call: RequestId, place: Place) {
+    pub(super) fn put(&mut self, call: RequestId, state: CallState) {
         let Some(asked) = self.asked.get_mut(&call) else {
             return;
         };
-        asked.place = place;
+        asked.state = state;
         let who = (asked.origin.connection, call);
-        match place {
-            Place::Parked { .. } => self.parked.insert(who),
-            Place::Sent { .. } => self.parked.remove(&who),
+        match state {
+            CallState::Parked { .. } => self.parked.insert(who),
+            CallState::Sent { .. } => self.parked.remove(&who),
         };
     }
 
@@ -155,7 +155,7 @@ impl Calls {
     /// Unanswered calls that were sent to a node, in order.
     pub(super) fn sent_to(&self, peer: Peer) -> Vec<RequestId> {
         let is_there =
-            |asked: &PendingCall| matches!(asked.place, Place::Sent { to, .. } if to == peer);
+            |asked: &PendingCall| matches!(asked.state, CallState::Sent { to, .. } if to == peer);
         let mut calls: Vec<RequestId> = (self.asked.iter())
             .filter(|(_, asked)| is_there(asked))
             .map(|(call, _)| *call)

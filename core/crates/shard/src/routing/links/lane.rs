@@ -15,14 +15,14 @@ pub(super) struct Lane {
     /// Node and shard to which the calls in flight were sent.
     pub(super) at: Option<Peer>,
     pub(super) in_flight: u32,
-    pub(super) detour: Option<Detour>,
-    /// Number of detours in a row.
-    pub(super) detours: u32,
+    pub(super) retry: Option<Retry>,
+    /// Number of retries in a row.
+    pub(super) retries: u32,
 }
 
 /// A node's reply that the partition is not there.
 #[derive(Debug)]
-pub(super) struct Detour {
+pub(super) struct Retry {
     pub(super) from: Peer,
     /// Catalog version of that reply.
     pub(super) version: u64,
@@ -32,7 +32,7 @@ pub(super) struct Detour {
 
 impl Lane {
     pub(super) fn is_free(&self) -> bool {
-        self.queue.is_empty() && self.detour.is_none()
+        self.queue.is_empty() && self.retry.is_none()
     }
 
     /// Return whether calls may be sent to `peer`: everything earlier is answered or was sent there as well.
@@ -40,18 +40,18 @@ impl Lane {
         self.in_flight == 0 || self.at == Some(peer)
     }
 
-    /// Return whether no detour blocks the lane. With nothing in flight all refusals have been received: the node takes
+    /// Return whether no retry blocks the lane. With nothing in flight all refusals have been received: the node takes
     /// the repetition of the first refused call as a sign of that.
     pub(super) fn is_clear(&mut self, moment: Moment<'_>, way: Option<Peer>) -> bool {
-        let Some(detour) = &self.detour else {
+        let Some(retry) = &self.retry else {
             return true;
         };
-        let is_known = moment.catalog.version() >= detour.version;
-        let is_elsewhere = way != Some(detour.from);
+        let is_known = moment.catalog.version() >= retry.version;
+        let is_elsewhere = way != Some(retry.from);
         let is_clear =
-            self.in_flight == 0 && is_known && (is_elsewhere || detour.again_at <= moment.now);
+            self.in_flight == 0 && is_known && (is_elsewhere || retry.again_at <= moment.now);
         if is_clear {
-            self.detour = None;
+            self.retry = None;
         }
         is_clear
     }

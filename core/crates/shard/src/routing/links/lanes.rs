@@ -11,8 +11,8 @@ use headrace_model::{Namespace, Timestamp};
 
 use super::{
     LinkEvent, Links,
-    calls::{Kind, PendingCall, Place},
-    lane::Detour,
+    calls::{CallState, Kind, PendingCall},
+    lane::Retry,
     link::Link,
 };
 use crate::{
@@ -69,7 +69,7 @@ impl Links {
             } => Timestamp(u64::MAX),
             _ => Timestamp(now.0.saturating_add(limit)),
         });
-        self.calls.put(call, Place::Parked { until });
+        self.calls.put(call, CallState::Parked { until });
         self.lanes.entry(namespace).or_default().park(call);
         self.parked.insert(namespace);
         if self.is_stopping {
@@ -111,7 +111,7 @@ impl Links {
             lane.at = Some(peer);
             lane.in_flight += 1;
         }
-        self.calls.put(call, Place::Sent { to: peer, position });
+        self.calls.put(call, CallState::Sent { to: peer, position });
         self.touch(peer);
     }
 
@@ -120,7 +120,7 @@ impl Links {
         let Some(asked) = self.calls.get_mut(call) else {
             return;
         };
-        let Place::Sent { to, .. } = asked.place else {
+        let CallState::Sent { to, .. } = asked.state else {
             return;
         };
         if core::mem::take(&mut asked.is_answer_expected)
@@ -174,7 +174,7 @@ impl Links {
         let Some(lane) = self.lanes.get_mut(&namespace) else {
             return;
         };
-        lane.detours = 0;
+        lane.retries = 0;
         if lane.in_flight == 0 {
             self.pump(moment, namespace, effects);
         }
@@ -199,12 +199,12 @@ impl Links {
         self.leave_link(call);
         let jitter = self.random.u64(0..PAUSE_MICROS);
         let lane = self.lanes.entry(namespace).or_default();
-        if let Some(detour) = &mut lane.detour {
-            detour.version = detour.version.max(version);
+        if let Some(retry) = &mut lane.retry {
+            retry.version = retry.version.max(version);
         } else {
-            let pause = PAUSE_MICROS << lane.detours.min(PAUSE_DOUBLINGS_MAX);
-            lane.detours += 1;
-            lane.detour = Some(Detour {
+            let pause = PAUSE_MICROS << lane.retries.min(PAUSE_DOUBLINGS_MAX);
+            lane.retries += 1;
+            lane.retry = Some(Retry {
                 from,
                 version,
                 again_at: Timestamp(moment.now.0 + pause + jitter),

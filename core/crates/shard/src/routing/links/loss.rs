@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use headrace_model::Level;
 
-use super::{LinkEvent, Links, calls::Place};
+use super::{LinkEvent, Links, calls::CallState};
 use crate::{
     api::Effect,
     calls::{ConnectionKey, Peer},
@@ -74,7 +74,7 @@ impl Links {
             let Some(asked) = self.calls.get_mut(call) else {
                 continue;
             };
-            let Place::Sent { position, .. } = asked.place else {
+            let CallState::Sent { position, .. } = asked.state else {
                 continue;
             };
             if position < done_before {

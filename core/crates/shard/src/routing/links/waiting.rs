@@ -5,7 +5,7 @@ use headrace_model::{Namespace, Timestamp};
 
 use super::{
     Links,
-    calls::{Kind, Place},
+    calls::{CallState, Kind},
 };
 use crate::{calls::Origin, moment::Moment};
 
@@ -24,7 +24,7 @@ impl Links {
         let Some(asked) = self.calls.get_mut(call) else {
             return;
         };
-        let Place::Sent { to, .. } = asked.place else {
+        let CallState::Sent { to, .. } = asked.state else {
             return self.stop_here(call, how);
         };
         if let Kind::Wait { stop, .. } = &mut asked.kind {

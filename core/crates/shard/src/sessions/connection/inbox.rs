@@ -17,7 +17,7 @@ use headrace_wire::{
 
 use super::websocket::{self, WebSocket};
 use crate::{
-    memory::{Claim, Memory, Place, Turn},
+    memory::{Claim, Memory, ReceiverId, Turn},
     proxy,
 };
 
@@ -317,9 +317,9 @@ impl Inbox {
         code: u32,
         payload_bytes: usize,
         memory: &Memory,
-        place: Place,
+        receiver: ReceiverId,
     ) -> Result<(), PoolExhausted> {
-        let buffer = memory.acquire_in_turn(payload_bytes, &mut self.turn, place)?;
+        let buffer = memory.acquire_in_turn(payload_bytes, &mut self.turn, receiver)?;
         self.consume(REQUEST_HEADER_BYTES);
         self.large = Some(LargePayload {
             buffer: Some(buffer),

@@ -18,7 +18,7 @@ use super::{responses::nothing_polled, websocket};
 use crate::{
     calls::{PartitionCall, Sequence},
     memory::Claim,
-    meter::{Meter, Place},
+    meter::{CommandSlot, Meter},
     tracer::{Key, RequestTrace, TraceRecord},
 };
 
@@ -43,7 +43,7 @@ enum Slot {
         bytes: u64,
         /// Start time in microseconds since the Unix epoch.
         began: u64,
-        command: Place,
+        command: CommandSlot,
     },
     Ready(Vec<Slice>),
     ReadyOne(Slice),
@@ -95,7 +95,7 @@ pub(crate) struct Pipeline {
     /// Meter that counts the answers.
     meter: Option<Arc<Meter>>,
     /// Command of the next request.
-    command: Place,
+    command: CommandSlot,
     /// Trace of the next request.
     context: Option<TraceContext>,
     /// True if refusals carry an explanation.
@@ -132,7 +132,7 @@ impl Pipeline {
 
     /// Set the command code of the next request.
     pub(crate) fn announce(&mut self, code: u32) {
-        self.command = Place::of(code);
+        self.command = CommandSlot::of(code);
     }
 
     /// Set the trace of the next request.
@@ -182,7 +182,7 @@ impl Pipeline {
     pub(crate) fn names_gaps(&self, sequence: Sequence) -> bool {
         let index = sequence.0.checked_sub(self.first);
         let slot = index.and_then(|index| self.slots.get(usize::try_from(index).ok()?));
-        matches!(slot, Some(Slot::Waiting { command, .. }) if *command == Place::of(CommandCode::ReadMessages.code()))
+        matches!(slot, Some(Slot::Waiting { command, .. }) if *command == CommandSlot::of(CommandCode::ReadMessages.code()))
     }
 
     /// Return whether a request that may overlap with batches in flight can start.
@@ -492,7 +492,7 @@ fn leave_trace(
     sequence: Sequence,
     bytes: u64,
     began: u64,
-    command: Place,
+    command: CommandSlot,
     status: u32,
 ) {
     let Some(index) = traced.iter().position(|(place, ..)| *place == sequence) else {

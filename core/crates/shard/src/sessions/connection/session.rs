@@ -31,7 +31,7 @@ pub(crate) struct Session {
     pub(crate) last_heartbeat: Timestamp,
     /// True after a request for a membership: such a client repeats it as long as it lives.
     pub(crate) repeats_membership: bool,
-    pub(crate) standing: Standing,
+    pub(crate) registration: Registration,
     pub(crate) route: Option<SendRoute>,
     pub(crate) affinity: Affinity,
     /// True after a request to join a consumer group: the control plane must be notified when the connection closes.
@@ -48,7 +48,7 @@ pub(crate) struct Session {
 
 /// Registration of a connection in the registry of clients (`heartbeat.enabled`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Registration {
     /// The client is registered.
     Registered,
     /// The client was silent for too long, and was removed from the registry and its groups until its next command.

@@ -16,7 +16,7 @@ use crate::{
     api::Effect,
     calls::{ConnectionKey, Origin, PartitionCall, Sequence, WaitingPoll},
     hosting::{BorrowedBatch, NotificationTarget, Watcher},
-    memory::Place,
+    memory::ReceiverId,
     meter,
     moment::Moment,
     sessions::{
@@ -128,14 +128,14 @@ impl Serving<'_> {
             }
         };
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-            let place = Place::of(self.moment.config.shard, link.key);
+            let receiver = ReceiverId::of(self.moment.config.shard, link.key);
             let receivable = self.memory.pool().receivable_bytes_max();
             let wanted_bytes = if payload_bytes <= receivable {
                 payload_bytes
             } else {
                 ToNode::CALL_BYTES
             };
-            let begun = inbox.begin_large(code, wanted_bytes, self.memory.shared(), place);
+            let begun = inbox.begin_large(code, wanted_bytes, self.memory.shared(), receiver);
             if begun.is_ok() {
                 link.served.oversized_bytes = payload_bytes - wanted_bytes;
             }
@@ -396,7 +396,7 @@ impl Serving<'_> {
             when_ready,
             bytes,
             began: self.moment.meter.now(),
-            command: meter::Place::of(command.code()),
+            command: meter::CommandSlot::of(command.code()),
             trace,
         };
         served.begin(header.call, begun);

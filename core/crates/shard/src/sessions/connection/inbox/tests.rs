@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{calls::ConnectionKey, config::WebSocketConfig, memory::Receiver};
 
-const PLACE: Place = Place {
+const RECEIVER: ReceiverId = ReceiverId {
     shard: headrace_model::ShardId(0),
     receiver: Receiver::Connection(ConnectionKey {
         index: 0,
@@ -35,7 +35,7 @@ fn assemble(mut inbox: Inbox, stream: &[u8], pieces: &[usize]) -> Vec<(u32, Vec<
         {
             if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
                 inbox
-                    .begin_large(code, payload_bytes, &Memory::new(pool.clone()), PLACE)
+                    .begin_large(code, payload_bytes, &Memory::new(pool.clone()), RECEIVER)
                     .expect("the pool is large");
                 continue;
             }
@@ -173,7 +173,7 @@ fn a_large_payload_is_received_where_it_stays() {
         } = inbox.head()
         {
             inbox
-                .begin_large(code, payload_bytes, &Memory::new(pool.clone()), PLACE)
+                .begin_large(code, payload_bytes, &Memory::new(pool.clone()), RECEIVER)
                 .expect("room");
         }
         let mut receive = inbox

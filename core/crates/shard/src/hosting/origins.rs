@@ -43,8 +43,8 @@ impl Origins {
         RequestId(u64::from(index))
     }
 
-    pub(super) fn remove(&mut self, ticket: RequestId) -> Option<RequestPurpose> {
-        let index = usize::try_from(ticket.0).ok()?;
+    pub(super) fn remove(&mut self, request_id: RequestId) -> Option<RequestPurpose> {
+        let index = usize::try_from(request_id.0).ok()?;
         let asked = self.slots.get_mut(index)?.take();
         if asked.is_some() {
             self.free
