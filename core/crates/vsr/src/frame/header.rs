@@ -176,7 +176,10 @@ impl<A: CommandArea> Header<A> {
     }
 
     /// The same header with the area of any command.
-    pub fn any(self) -> Header {
+    pub fn any(self) -> Header
+    where
+        A: Into<Area>,
+    {
         self.with_area(self.area.into())
     }
 }

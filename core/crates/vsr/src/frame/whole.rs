@@ -54,7 +54,10 @@ impl<A: CommandArea> Frame<A> {
     }
 
     /// The same frame with the area of any command.
-    pub fn any(self) -> Frame {
+    pub fn any(self) -> Frame
+    where
+        A: Into<Area>,
+    {
         Frame {
             header: self.header.any(),
             body: self.body,

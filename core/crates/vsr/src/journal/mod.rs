@@ -29,6 +29,7 @@
 mod erase;
 mod evidence;
 mod head;
+mod layout;
 mod recorded;
 mod scan;
 mod write;
@@ -38,27 +39,7 @@ mod tests;
 
 pub use erase::{Cut, EraseStep, Span, erase};
 pub use head::{HEAD_BYTES, RecordHeader};
+pub use layout::{BLOCK_BYTES, FILE_BYTES, RECORD_ALIGNMENT};
 pub use recorded::RecordedLog;
 pub use scan::{Place, Scan, Scanner};
 pub use write::{GroupCommit, encode_seal};
-
-/// Size of a journal file in bytes, unless one group commit needs more.
-pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
-
-/// Alignment of records.
-pub const RECORD_ALIGNMENT: usize = 8;
-
-/// Alignment of group commits.
-pub const BLOCK_BYTES: usize = 4096;
-
-/// Highest operation up to which the journal is durable once the record of `op` is: `synced` is the previous bound,
-/// `holds` returns whether an intact record of an operation exists.
-///
-/// Records above a hole that a crash tore into a group commit count as soon as the hole is filled.
-fn durable_through(synced: u64, op: u64, holds: impl Fn(u64) -> bool) -> u64 {
-    let mut through = synced.max(op);
-    while holds(through + 1) {
-        through += 1;
-    }
-    through
-}

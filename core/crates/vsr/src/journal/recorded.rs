@@ -1,6 +1,5 @@
 //! Log that the newest durable superblock records, to which the statements of heads refer.
 
-use super::durable_through;
 use crate::superblock::Superblock;
 
 /// Log of the newest recorded view.
@@ -57,4 +56,16 @@ impl RecordedLog {
             through
         }
     }
+}
+
+/// Highest operation up to which the journal is durable once the record of `op` is: `synced` is the previous bound,
+/// `holds` returns whether an intact record of an operation exists.
+///
+/// Records above a hole that a crash tore into a group commit count as soon as the hole is filled.
+pub(super) fn durable_through(synced: u64, op: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let mut through = synced.max(op);
+    while holds(through + 1) {
+        through += 1;
+    }
+    through
 }

@@ -4,9 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::evidence::{Evidence, is_stray};
-use super::{
-    BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, RecordedLog, Span, durable_through,
-};
+use super::recorded::durable_through;
+use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, RecordedLog, Span};
 use crate::api::RecoveredEntry;
 use crate::frame::{HEADER_BYTES, Intake, PrepareHeader};
 use crate::superblock::Superblock;

@@ -3,7 +3,7 @@
 use headrace_buffer::Slice;
 
 use crate::api::{DropReason, Notice, Output};
-use crate::frame::{CommandArea, Frame, FrameFlags, Origin};
+use crate::frame::{Area, CommandArea, Frame, FrameFlags, Origin};
 use crate::rules::Rules;
 
 use crate::replica::Replica;
@@ -23,11 +23,11 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Create a frame of this replica in its current view.
-    pub(super) fn frame(&self, area: impl CommandArea, body: Slice) -> Frame {
+    pub(super) fn frame(&self, area: impl CommandArea + Into<Area>, body: Slice) -> Frame {
         Frame::seal(self.origin(), area, body).any()
     }
 
-    pub(super) fn send(&mut self, to: u8, area: impl CommandArea, body: Slice) {
+    pub(super) fn send(&mut self, to: u8, area: impl CommandArea + Into<Area>, body: Slice) {
         let frame = self.frame(area, body);
         self.send_frame(to, frame);
     }

@@ -1,5 +1,8 @@
 //! Content of a superblock.
 
+pub(super) mod encode;
+pub(super) mod succession;
+
 use alloc::vec::Vec;
 
 use crate::frame::PrepareHeader;

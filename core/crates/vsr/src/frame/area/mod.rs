@@ -2,6 +2,7 @@
 //!
 //! The numbers in the definitions are byte offsets from the start of the header. Bytes that no field covers are zero.
 
+mod any;
 mod client;
 mod definition;
 mod node;
@@ -10,12 +11,13 @@ mod repair;
 mod transfer;
 mod view_change;
 
+pub use any::Area;
+#[cfg(test)]
+pub(crate) use any::fields;
 pub use client::{
     Eviction, EvictionReason, PingClient, PongClient, Redirect, RedirectReason, Reply, Request,
 };
-#[cfg(test)]
-pub(crate) use definition::fields;
-pub use definition::{Area, CommandArea};
+pub use definition::CommandArea;
 pub use node::{Ping, Pong};
 pub use normal::{Commit, CommitOk, Prepare, PrepareOk};
 pub use repair::{

@@ -1,7 +1,8 @@
 //! Areas of normal operation: prepares, acknowledgements and heartbeats with the commit point.
 
-use super::super::{Operation, PrepareFlags};
 use super::definition::area;
+use crate::frame::Operation;
+use crate::frame::PrepareFlags;
 
 area! {
     /// One operation of the log. The checksum of the header is the identity of the prepare; `parent` makes the log a

@@ -1,16 +1,19 @@
 //! Consistency checks between the header and the body of a frame.
 
 use super::{headers, manifest, multi};
-use crate::frame::area::{
-    ARTIFACTS_MAX, Area, CHUNK_BYTES_MAX, DoViewChange, HEADERS_MAX, Prepare, Request,
-    RequestHeaders, StartView,
-};
-use crate::frame::{
-    HEADER_BYTES, Header, NO_REPLICA, Operation, PrepareFlags, PrepareHeader, Reject, SUFFIX_MAX,
+use crate::{
+    frame::area::{
+        ARTIFACTS_MAX, Area, CHUNK_BYTES_MAX, DoViewChange, HEADERS_MAX, Prepare, Request,
+        RequestHeaders, StartView,
+    },
+    frame::{
+        HEADER_BYTES, Header, NO_REPLICA, Operation, PrepareFlags, PrepareHeader, Reject,
+        SUFFIX_MAX,
+    },
 };
 
 /// Check the requirements of a command on the header and body of its frame.
-pub(in crate::frame) fn check(header: &Header, body: &[u8]) -> Result<(), Reject> {
+pub(crate) fn check(header: &Header, body: &[u8]) -> Result<(), Reject> {
     if header.command().is_of_node() != (header.group == 0) {
         return Err(Reject::Group);
     }

@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::frame::{HEADER_BYTES, PrepareHeader, Reject};
+use crate::frame::HEADER_BYTES;
+use crate::frame::PrepareHeader;
+use crate::frame::Reject;
 
 /// Encode a list of headers.
 pub fn encode(headers: &[PrepareHeader]) -> Vec<u8> {

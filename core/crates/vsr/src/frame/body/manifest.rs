@@ -2,8 +2,10 @@
 
 use alloc::vec::Vec;
 
+use crate::frame::HEADER_BYTES;
+use crate::frame::PrepareHeader;
+use crate::frame::Reject;
 use crate::frame::field::{Field, number};
-use crate::frame::{HEADER_BYTES, PrepareHeader, Reject};
 
 const ARTIFACT_BYTES: usize = 48;
 

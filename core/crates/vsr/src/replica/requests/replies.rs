@@ -5,7 +5,7 @@ use headrace_buffer::Slice;
 use crate::api::{CommandReply, Outcome, Output};
 use crate::clients::Session;
 use crate::frame::area::{Eviction, EvictionReason, PongClient, Redirect, RedirectReason, Reply};
-use crate::frame::{CommandArea, NO_REPLICA, Operation, PrepareHeader};
+use crate::frame::{Area, CommandArea, NO_REPLICA, Operation, PrepareHeader};
 use crate::rules::Rules;
 
 use crate::replica::Replica;
@@ -20,7 +20,7 @@ impl<R: Rules> Replica<R> {
     pub(in crate::replica) fn answer_client(
         &mut self,
         client: u128,
-        area: impl CommandArea,
+        area: impl CommandArea + Into<Area>,
         body: Slice,
     ) {
         let frame = self.frame(area, body);
