@@ -19,7 +19,6 @@ ELSEWHERE: Final[dict[str, set[str]]] = {
     "link": {"Reader", "ToGateway", "ToNode"},
     "replica": {"DialResult", "ReplicaThread"},
     "sim": {"Node", "Schedule"},
-    "vsr": {"Superblock"},
 }
 """Types by crate that have methods outside their own file and directory."""
 
@@ -42,7 +41,6 @@ CYCLES: Final[dict[str, list[int]]] = {
     "sdk-core": [2],
     "shard": [2, 2, 2, 3],
     "sim": [2, 4, 6, 7, 10],
-    "vsr": [5, 15, 16],
     "wire": [2, 10, 21],
 }
 """Number of files in each cycle, by crate."""
@@ -58,7 +56,6 @@ LARGE: Final[dict[str, set[str]]] = {
     "runtime": {"ThreadParts"},
     "sdk-core": {"Consumer"},
     "shard": {"Link", "Links", "Meter", "Pipeline"},
-    "vsr": {"Replica", "Superblock"},
 }
 """Structs by crate that have more fields."""
 

@@ -385,7 +385,7 @@ fn open_superblock(
             replicas: members,
         });
     }
-    let headers = found.view_headers.iter().chain([&found.checkpoint.header]);
+    let headers = found.view.headers.iter().chain([&found.checkpoint.header]);
     reject_newer_release(
         directory.path(),
         release,

@@ -28,8 +28,8 @@ pub struct Evidence {
     pub header: Option<u128>,
     /// State of the body.
     pub body: BodyState,
-    /// Record of an abandoned view that is still on disk at this operation; `Some(None)` if its checksum is unknown.
-    pub remnant: Option<Option<u128>>,
+    /// Discarded record that the journal still holds at this operation; `Some(None)` if its checksum is unknown.
+    pub discarded: Option<Option<u128>>,
     /// True if the durable checkpoint covers the operation.
     pub in_checkpoint: bool,
 }
@@ -49,9 +49,9 @@ pub struct Adoption {
     pub nonce_fresh: bool,
 }
 
-/// Durable state of a replica that is about to acknowledge.
+/// Views of a replica that is about to acknowledge, in memory and in its durable superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct DurableViews {
     /// Current view.
     pub(crate) view: u32,
     /// View in the durable superblock.
@@ -131,10 +131,10 @@ pub trait Rules {
         if evidence.in_checkpoint {
             return false;
         }
-        match (evidence.body, evidence.remnant) {
+        match (evidence.body, evidence.discarded) {
             (BodyState::Faulty | BodyState::Durable, _) => false,
-            (_, Some(remnant)) => {
-                matches!((evidence.header, remnant), (Some(header), Some(remnant)) if header != remnant)
+            (_, Some(discarded)) => {
+                matches!((evidence.header, discarded), (Some(header), Some(other)) if header != other)
             }
             (BodyState::Missing | BodyState::Writing, None) => true,
         }
@@ -226,10 +226,8 @@ pub struct Standard;
 impl Rules for Standard {}
 
 /// Return whether a replica may acknowledge at all: its durable superblock must record this view.
-pub(crate) fn may_acknowledge(standing: Standing) -> bool {
-    standing.durable_view == standing.view
-        && standing.durable_log_view == standing.view
-        && !standing.syncing
+pub(crate) fn may_acknowledge(views: DurableViews) -> bool {
+    views.durable_view == views.view && views.durable_log_view == views.view && !views.syncing
 }
 
 /// Return whether an acknowledgement of view `ack_view` counts in `view`.

@@ -45,6 +45,12 @@ impl Operation {
         matches!(self.0, 16..=63)
     }
 
+    /// Return whether the state machine executes this operation; the protocol's own operations change only the log and the
+    /// sessions.
+    pub const fn is_for_state_machine(self) -> bool {
+        self.0 == Self::ADVANCE_TIME.0 || self.is_metadata()
+    }
+
     /// Return whether a client may request this operation. Only primaries prepare the others, on their own initiative.
     pub const fn is_requestable(self) -> bool {
         matches!(self.0, 2..=4 | 6 | 16..=63)

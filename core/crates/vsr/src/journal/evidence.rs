@@ -1,7 +1,6 @@
 //! Evidence of how far the log was durable.
 
-use super::{RecordHeader, RecordedLog};
-use crate::frame::PrepareHeader;
+use super::RecordHeader;
 use crate::superblock::Superblock;
 
 /// Collector of the evidence in record heads.
@@ -35,8 +34,8 @@ pub(super) struct Evidence {
 impl Evidence {
     pub(super) const fn new(superblock: &Superblock) -> Self {
         Self {
-            log_view: superblock.log_view,
-            view_start_op: superblock.view_start_op,
+            log_view: superblock.view.log_view,
+            view_start_op: superblock.view.start_op,
             // A committed operation must never be forgotten, even if it was never stored here.
             committed: superblock.commit_max,
             heads_view: 0,
@@ -68,15 +67,4 @@ impl Evidence {
     pub(super) fn synced(&self) -> u64 {
         self.witnessed().max(self.committed)
     }
-}
-
-/// Return whether the superblock proves that this record lost its place in the log: to another prepare, to a
-/// truncation, or because it was accepted in a view that was never recorded.
-pub(super) fn is_stray(superblock: &Superblock, header: &PrepareHeader) -> bool {
-    let replaced = superblock.view_headers.iter().any(|recorded| {
-        recorded.op() == header.op() && !recorded.is_blank() && recorded.checksum != header.checksum
-    });
-    replaced
-        || header.view > superblock.log_view
-        || RecordedLog::of(superblock).has_cut(header.op(), header.view)
 }

@@ -15,8 +15,8 @@ impl RecordedLog {
     /// Log that a superblock records.
     pub const fn of(superblock: &Superblock) -> Self {
         Self {
-            view: superblock.log_view,
-            start_op: superblock.view_start_op,
+            view: superblock.view.log_view,
+            start_op: superblock.view.start_op,
         }
     }
 

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::evidence::{Evidence, is_stray};
+use super::evidence::Evidence;
 use super::recorded::durable_through;
 use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, RecordedLog, Span};
 use crate::api::RecoveredEntry;
@@ -260,7 +260,7 @@ impl<'a> Scanner<'a> {
         record.intact
             && !record
                 .header
-                .is_some_and(|header| is_stray(self.superblock, &header))
+                .is_some_and(|header| self.superblock.view.has_lost(&header))
     }
 
     /// Return whether an intact record above the limit is kept: in a group it is a stray, which the protocol will cut.

@@ -1,4 +1,5 @@
 //! Durable state besides the journal: checkpoints, and the order of superblock writes.
 
-pub(super) mod checkpoint;
+pub(super) mod checkpoints;
+mod recording;
 pub(super) mod superblock_order;

@@ -1,310 +1,343 @@
-//! Logical log: the entries that this replica believes to be in the log, and the extent to which its journal holds
-//! them.
-//!
-//! The journal may still hold records that the logical log has dropped (*remnants*). Remnants are cut when the
-//! superblock that justifies the cut is durable. Until then a remnant must not be overwritten, and it counts as
-//! evidence in a view change.
+//! Log of a replica: its entries, how far they are committed, executed, verified and stored.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
+pub(crate) mod append;
+mod chain;
+mod entries;
+mod journal;
+mod recover;
+mod repair;
+mod succession;
+mod time;
 
-use crate::frame::{PrepareFrame, PrepareHeader};
-use crate::rules::{BodyState, Evidence};
+use alloc::collections::BTreeMap;
 
-/// One operation of the logical log whose header is known.
-#[derive(Debug, Clone)]
-pub(super) struct Slot {
-    pub(super) header: PrepareHeader,
-    /// Prepare with its body, if it is in memory.
-    pub(super) frame: Option<PrepareFrame>,
-    /// Token of the append that will make it durable.
-    pub(super) token: Option<u64>,
-    /// True if the journal holds exactly this prepare.
-    pub(super) durable: bool,
-}
+use crate::api::{FatalReason, Now, Output};
+use crate::frame::{PIPELINE_MAX, PrepareFrame, PrepareHeader, Release};
+use crate::rules::{BodyState, Evidence, may_cut};
+use crate::superblock::Checkpoint;
 
-/// Dropped record that the journal still holds.
+use crate::replica::flow::{Flow, broken, must};
+use crate::replica::outbox::Outbox;
+
+use entries::Entries;
+use journal::Journal;
+use time::LogTime;
+
+/// Number of executed operations whose bodies stay in memory, for replicas that lag slightly behind.
+const CACHED_OPS: u64 = 64;
+
+/// Superblocks by which records of the journal are cut.
 #[derive(Debug, Clone, Copy)]
-struct Remnant {
-    checksum: Option<u128>,
-    /// Sequence of the superblock that justifies the cut.
-    justified_by: u64,
+pub(crate) struct CutOrder {
+    /// Sequence number of the one that justifies a cut made now.
+    pub(crate) justified_by: u64,
+    /// Sequence number of the newest durable one.
+    pub(crate) durable: u64,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Log {
-    slots: BTreeMap<u64, Slot>,
-    /// Operations whose records were durable once and fail verification now. Their headers may still be known.
-    faulty: BTreeSet<u64>,
-    remnants: BTreeMap<u64, Remnant>,
-    /// Operations whose bodies wait to be appended to the journal, in order of arrival.
-    unwritten: Vec<u64>,
-    /// Operation below which bodies have been released from memory.
-    cached_from: u64,
+/// Numbers of a log that never decrease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Marks {
+    commit_min: u64,
+    commit_max: u64,
+    checkpoint: u64,
+    floor: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Log {
+    entries: Entries,
+    journal: Journal,
+    /// Newest operation of the log. Falls only when a view begins with a shorter log.
+    head: u64,
+    /// Newest operation that was executed here. Never decreases, and is at most `commit_max`.
+    commit_min: u64,
+    /// Newest operation known to be committed. Never decreases; once the log of the view is decided here, at most `head`.
+    commit_max: u64,
+    /// Lowest operation that the hash chain verifies from the head down. What lies below may belong to an abandoned view,
+    /// and is neither executed nor requested by body.
+    link_floor: u64,
+    /// Newest checkpoint of this replica: of an operation that was executed, and never an older one than before. Durable
+    /// once the superblock names it.
+    checkpoint: Checkpoint,
+    /// Lowest operation that the journal must still hold. Never decreases.
+    floor: u64,
+    /// Prepares of this view that lie above a gap: above the head, and at most a pipeline above it when they arrive.
+    early: BTreeMap<u64, PrepareFrame>,
+    time: LogTime,
+    /// Release of this program. No entry needs a later one.
+    release: Release,
 }
 
 impl Log {
-    pub(super) fn header(&self, op: u64) -> Option<&PrepareHeader> {
-        self.slots.get(&op).map(|slot| &slot.header)
-    }
-
-    pub(super) fn frame(&self, op: u64) -> Option<&PrepareFrame> {
-        self.slots.get(&op).and_then(|slot| slot.frame.as_ref())
-    }
-
-    pub(super) fn body(&self, op: u64) -> BodyState {
-        match self.slots.get(&op) {
-            Some(slot) if slot.durable => BodyState::Durable,
-            // An entry that is being rewritten over a damaged record stays "faulty" as evidence: see `evidence`.
-            Some(slot) if slot.frame.is_some() => BodyState::Writing,
-            _ if self.faulty.contains(&op) => BodyState::Faulty,
-            _ => BodyState::Missing,
+    /// Create the log that consists of a checkpoint.
+    pub(crate) fn new(
+        checkpoint: &Checkpoint,
+        commit_max: u64,
+        release: Release,
+        unstored_bytes_max: u64,
+    ) -> Self {
+        Self {
+            entries: Entries::default(),
+            journal: Journal::new(unstored_bytes_max),
+            head: checkpoint.op,
+            commit_min: checkpoint.op,
+            commit_max: commit_max.max(checkpoint.op),
+            link_floor: u64::MAX,
+            checkpoint: *checkpoint,
+            floor: 1,
+            early: BTreeMap::new(),
+            time: LogTime::default(),
+            release,
         }
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    pub(crate) fn commit_min(&self) -> u64 {
+        self.commit_min
+    }
+
+    pub(crate) fn commit_max(&self) -> u64 {
+        self.commit_max
+    }
+
+    pub(crate) fn link_floor(&self) -> u64 {
+        self.link_floor
+    }
+
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(crate) fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Header of an operation, if it is known: that of an entry, or of the checkpoint.
+    pub(crate) fn header(&self, op: u64) -> Option<&PrepareHeader> {
+        self.entry(op)
+            .or_else(|| (op == self.checkpoint.op).then_some(&self.checkpoint.header))
+    }
+
+    pub(crate) fn checksum(&self, op: u64) -> Option<u128> {
+        self.header(op).map(|header| header.checksum)
+    }
+
+    /// Header of an entry.
+    pub(crate) fn entry(&self, op: u64) -> Option<&PrepareHeader> {
+        self.entries.header(op)
+    }
+
+    /// Prepare with its body, if it is in memory.
+    pub(crate) fn frame(&self, op: u64) -> Option<&PrepareFrame> {
+        self.entries.frame(op)
+    }
+
+    pub(crate) fn body(&self, op: u64) -> BodyState {
+        self.entries.body(op)
     }
 
     /// Return whether the body is available for execution and repair.
-    pub(super) fn is_available(&self, op: u64) -> bool {
-        matches!(self.body(op), BodyState::Durable | BodyState::Writing)
+    pub(crate) fn is_available(&self, op: u64) -> bool {
+        self.entries.is_available(op)
     }
 
-    pub(super) fn evidence(&self, op: u64, in_checkpoint: bool) -> Evidence {
-        let body = match self.body(op) {
-            BodyState::Writing | BodyState::Missing if self.faulty.contains(&op) => {
-                BodyState::Faulty
-            }
-            body => body,
-        };
-        Evidence {
-            header: self.header(op).map(|header| header.checksum),
-            body,
-            remnant: self.remnants.get(&op).map(|remnant| remnant.checksum),
-            in_checkpoint,
+    pub(crate) fn evidence(&self, op: u64, in_checkpoint: bool) -> Evidence {
+        self.entries.evidence(op, in_checkpoint)
+    }
+
+    /// Return whether operations are not known to be committed.
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.head > self.commit_max
+    }
+
+    pub(crate) fn pipeline_has_room(&self) -> bool {
+        self.head - self.commit_max < PIPELINE_MAX
+    }
+
+    /// Release in force, as of the newest operation that was executed.
+    pub(crate) fn release_in_force(&self) -> Release {
+        self.header(self.commit_min)
+            .map_or(Release::FIRST, PrepareHeader::release_in_force)
+    }
+
+    /// Release in force for the next operation; none if the newest one is not known.
+    pub(crate) fn newest_release(&self) -> Option<Release> {
+        self.header(self.head).map(PrepareHeader::release_in_force)
+    }
+
+    /// Stop if this program does not support the release of a prepare.
+    pub(crate) fn must_know(&self, header: &PrepareHeader) -> Flow {
+        let (needed, own) = (header.release_in_force(), self.release);
+        if needed > own {
+            return Err(FatalReason::Release { needed, own });
+        }
+        Ok(())
+    }
+
+    /// Timestamp that an operation prepared now would get.
+    pub(crate) fn time_ns(&self, now: Now) -> u64 {
+        self.time.next(now)
+    }
+
+    /// Record when the newest timestamp of the log was made or received.
+    pub(crate) fn note_time(&mut self, now: Now) {
+        if let Some(head) = self.header(self.head) {
+            self.time.note(head.area.timestamp_ns, now);
         }
     }
 
-    pub(super) fn lowest(&self) -> Option<u64> {
-        self.slots.first_key_value().map(|(op, _)| *op)
+    /// Record that operations up to `commit` are committed.
+    pub(crate) fn learn_commit(&mut self, commit: u64) {
+        self.commit_max = self.commit_max.max(commit);
     }
 
-    pub(super) fn highest(&self) -> Option<u64> {
-        self.slots.last_key_value().map(|(op, _)| *op)
+    /// Record that an operation was executed.
+    pub(crate) fn executed(&mut self, op: u64) -> Flow {
+        must(
+            op == self.commit_min + 1 && op <= self.commit_max,
+            "operations are executed in order",
+        )?;
+        self.commit_min = op;
+        Ok(())
     }
 
-    pub(super) fn slots(&self) -> impl DoubleEndedIterator<Item = (u64, &Slot)> {
-        self.slots.iter().map(|(op, slot)| (*op, slot))
-    }
-
-    pub(super) fn faulty(&self) -> impl Iterator<Item = u64> {
-        self.faulty.iter().copied()
-    }
-
-    /// Take over a record found by the journal scan.
-    pub(super) fn recover(&mut self, header: PrepareHeader, intact: bool) {
-        let op = header.op();
-        if !intact {
-            self.faulty.insert(op);
-        }
-        self.slots.insert(
-            op,
-            Slot {
-                header,
-                frame: None,
-                token: None,
-                durable: intact,
-            },
-        );
-    }
-
-    /// Take over a damaged record whose header is lost too.
-    pub(super) fn recover_faulty(&mut self, op: u64) {
-        self.faulty.insert(op);
-    }
-
-    /// Record a header whose body must be fetched. The slot must be empty.
-    pub(super) fn want(&mut self, header: PrepareHeader) {
-        self.slots.entry(header.op()).or_insert(Slot {
-            header,
-            frame: None,
-            token: None,
-            durable: false,
-        });
-    }
-
-    /// Take a body into memory and queue it for the journal.
-    pub(super) fn store(&mut self, frame: PrepareFrame) {
-        let op = frame.header.op();
-        let slot = self.slots.entry(op).or_insert(Slot {
-            header: frame.header,
-            frame: None,
-            token: None,
-            durable: false,
-        });
-        debug_assert_eq!(slot.header.checksum, frame.header.checksum);
-        slot.frame = Some(frame);
-        if !slot.durable {
-            slot.token = None;
-            self.unwritten.push(op);
+    /// Release the bodies of operations that were executed a while ago.
+    pub(crate) fn shrink_cache(&mut self) {
+        if let Some(op) = self.commit_min.checked_sub(CACHED_OPS) {
+            self.entries.uncache_through(op);
         }
     }
 
     /// Cache a body that was read from the journal.
-    pub(super) fn cache(&mut self, frame: PrepareFrame) {
-        if let Some(slot) = self.slots.get_mut(&frame.header.op())
-            && slot.header.checksum == frame.header.checksum
-        {
-            slot.frame = Some(frame);
-        }
-    }
-
-    /// Release the bodies in memory up to `op`, as far as the journal has them.
-    pub(super) fn uncache_through(&mut self, op: u64) {
-        let end = op + 1;
-        for (_, slot) in self.slots.range_mut(self.cached_from.min(end)..end) {
-            if !slot.durable {
-                break;
-            }
-            slot.frame = None;
-            self.cached_from = slot.header.op() + 1;
-        }
-    }
-
-    /// Take the bodies to append now and mark them with `token`.
-    ///
-    /// A remnant is not overwritten before it is cut. Above `commit_max` no record is written above a hole: after a
-    /// crash a hole below a record counts as damage, which cannot be nacked, and a prepare that no replica ever stored
-    /// could then never be discarded.
-    pub(super) fn take_unwritten(&mut self, token: u64, commit_max: u64) -> Vec<PrepareFrame> {
-        self.unwritten.sort_unstable();
-        self.unwritten.dedup();
-        let mut frames = Vec::new();
-        let mut blocked = Vec::new();
-        let mut stored = commit_max;
-        for op in core::mem::take(&mut self.unwritten) {
-            while stored + 1 < op && self.is_stored(stored + 1) {
-                stored += 1;
-            }
-            let Some(slot) = self.slots.get_mut(&op) else {
-                continue;
-            };
-            if slot.durable || slot.token.is_some() {
-                continue;
-            }
-            let Some(frame) = &slot.frame else { continue };
-            if self.remnants.contains_key(&op) || op > stored + 1 {
-                blocked.push(op);
-                continue;
-            }
-            slot.token = Some(token);
-            frames.push(frame.clone());
-        }
-        self.unwritten = blocked;
-        frames
-    }
-
-    /// Return whether the journal has this body or is writing it.
-    fn is_stored(&self, op: u64) -> bool {
-        self.slots
-            .get(&op)
-            .is_some_and(|slot| slot.durable || slot.token.is_some())
-    }
-
-    /// Number of operations whose bodies wait to be appended; one that was replaced may count twice.
-    pub(super) fn unwritten_ops(&self) -> usize {
-        self.unwritten.len()
-    }
-
-    /// Mark the operations of a completed append as durable.
-    pub(super) fn written(&mut self, token: u64, ops: &[u64]) {
-        for op in ops {
-            if let Some(slot) = self.slots.get_mut(op)
-                && slot.token == Some(token)
-            {
-                slot.token = None;
-                slot.durable = true;
-                self.faulty.remove(op);
-            }
-        }
+    pub(crate) fn cache(&mut self, frame: PrepareFrame) {
+        self.entries.cache(frame);
     }
 
     /// Mark a record as faulty because it could not be read or verified. Returns whether that is new.
-    pub(super) fn mark_faulty(&mut self, op: u64, checksum: u128) -> bool {
-        match self.slots.get_mut(&op) {
-            Some(slot) if slot.header.checksum == checksum && slot.durable => {
-                slot.durable = false;
-                self.faulty.insert(op);
-                // If the body is still in memory, it is written again.
-                if slot.frame.is_some() {
-                    slot.token = None;
-                    self.unwritten.push(op);
-                }
-                true
-            }
-            _ => false,
+    pub(crate) fn mark_faulty(&mut self, op: u64, checksum: u128) -> bool {
+        self.entries.mark_faulty(op, checksum)
+    }
+
+    /// Return whether no more prepares should be accepted until the journal has stored others.
+    pub(crate) fn is_full(&self) -> bool {
+        self.journal.is_full(self.entries.unwritten_ops())
+    }
+
+    /// Append bodies to the journal, unless it is being cut.
+    pub(crate) fn flush(&mut self, outbox: &mut Outbox) {
+        if self.journal.is_being_cut() || self.entries.unwritten_ops() == 0 {
+            return;
+        }
+        let token = outbox.next_token();
+        let frames = self.entries.take_unwritten(token, self.commit_max);
+        if !frames.is_empty() {
+            let token = outbox.token();
+            self.journal.append(token, frames, outbox);
         }
     }
 
-    /// Drop an operation logically. A record that the journal holds, or is about to hold, becomes a remnant.
-    pub(super) fn drop_op(&mut self, op: u64, justified_by: u64) {
-        let slot = self.slots.remove(&op);
-        let was_faulty = self.faulty.remove(&op);
-        let on_disk = slot
-            .as_ref()
-            .is_some_and(|slot| slot.durable || slot.token.is_some())
-            || was_faulty;
-        if on_disk {
-            self.remnants.entry(op).or_insert(Remnant {
-                checksum: slot.map(|slot| slot.header.checksum),
-                justified_by,
-            });
+    /// Complete an append.
+    pub(crate) fn appended(&mut self, token: u64) -> Flow {
+        let ops = self.journal.appended(token)?;
+        self.entries.written(token, &ops);
+        self.shrink_cache();
+        Ok(())
+    }
+
+    /// Complete a cut.
+    pub(crate) fn truncated(&mut self, token: u64) -> Flow {
+        self.journal.truncated(token)
+    }
+
+    /// Cut the journal where a durable superblock, or the rules, allow the cut.
+    pub(crate) fn cut(&mut self, durable: u64, outbox: &mut Outbox) {
+        if let Some(from_op) = self.entries.cut(|sequence| may_cut(durable, sequence)) {
+            self.journal.cut(from_op, outbox);
         }
     }
 
-    /// Drop everything above `head`.
-    pub(super) fn drop_above(&mut self, head: u64, justified_by: u64) -> Option<u64> {
-        let mut ops: BTreeSet<u64> = self.slots.range(head + 1..).map(|(op, _)| *op).collect();
-        ops.extend(self.faulty.range(head + 1..).copied());
-        for op in &ops {
-            self.drop_op(*op, justified_by);
+    /// Record a checkpoint of this replica, unless a transferred one is newer. Returns whether it is the newest one.
+    pub(crate) fn set_checkpoint(&mut self, checkpoint: &Checkpoint) -> bool {
+        let is_newer = checkpoint.op > self.checkpoint.op;
+        if is_newer {
+            self.checkpoint = *checkpoint;
         }
-        ops.first().copied()
+        is_newer
     }
 
-    /// Forget everything up to `op`: a checkpoint covers it.
-    pub(super) fn forget_through(&mut self, op: u64) {
-        self.slots = self.slots.split_off(&(op + 1));
-        self.faulty = self.faulty.split_off(&(op + 1));
-        self.remnants = self.remnants.split_off(&(op + 1));
-    }
-
-    /// Forget the remnants whose cut is now justified. Returns the operation from which the journal must be cut, if
-    /// records above all live ones are among them. Lower remnants are simply overwritten.
-    pub(super) fn cut(&mut self, allowed: impl Fn(u64) -> bool) -> Option<u64> {
-        let before = self.remnants.len();
-        let mut highest = None;
-        self.remnants.retain(|op, remnant| {
-            let gone = allowed(remnant.justified_by);
-            if gone {
-                highest = Some(*op);
-            }
-            !gone
+    /// Discard the log up to `limit`: checkpoints cover it.
+    pub(crate) fn compact(&mut self, limit: u64, outbox: &mut Outbox) {
+        if limit < self.floor {
+            return;
+        }
+        self.entries.forget_through(limit);
+        self.floor = limit + 1;
+        outbox.push(Output::GcLog {
+            below_op: self.floor,
         });
-        if before == self.remnants.len() {
-            return None;
-        }
-        let living = self
-            .slots
-            .iter()
-            .rev()
-            .find(|(_, slot)| slot.durable || slot.token.is_some())
-            .map_or(0, |(op, _)| *op)
-            .max(self.faulty.last().copied().unwrap_or(0))
-            .max(self.remnants.last_key_value().map_or(0, |(op, _)| *op));
-        highest
-            .filter(|highest| *highest > living)
-            .map(|_| living + 1)
     }
 
-    pub(super) fn has_remnants(&self) -> bool {
-        !self.remnants.is_empty()
+    pub(crate) fn marks(&self) -> Marks {
+        Marks {
+            commit_min: self.commit_min,
+            commit_max: self.commit_max,
+            checkpoint: self.checkpoint.op,
+            floor: self.floor,
+        }
+    }
+
+    /// Check the cheap invariants.
+    pub(crate) fn check(&self, before: Marks) -> Flow {
+        must(
+            self.commit_min >= before.commit_min,
+            "what is executed never goes back",
+        )?;
+        must(
+            self.commit_max >= before.commit_max,
+            "the commit point never goes back",
+        )?;
+        must(
+            self.commit_min <= self.commit_max,
+            "only what is committed is executed",
+        )?;
+        must(
+            self.checkpoint.op >= before.checkpoint,
+            "the checkpoint never goes back",
+        )?;
+        must(
+            self.checkpoint.op <= self.commit_min,
+            "a checkpoint is of what was executed",
+        )?;
+        must(
+            self.floor >= before.floor,
+            "the log's floor never goes back",
+        )
+    }
+
+    /// Check the entries.
+    pub(crate) fn check_entries(&self) -> Flow {
+        self.entries.check()
+    }
+
+    /// Check that the verified part of the log is a chain.
+    pub(crate) fn check_chain(&self) -> Flow {
+        for op in self.link_floor.max(self.checkpoint.op + 1) + 1..=self.head {
+            let (Some(header), Some(below)) = (self.entry(op), self.entry(op - 1)) else {
+                return broken("the verified log has no gap");
+            };
+            must(
+                header.parent() == below.checksum,
+                "the verified log is a chain",
+            )?;
+            must(
+                header.area.timestamp_ns > below.area.timestamp_ns,
+                "timestamps grow along the log",
+            )?;
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! Normal operation of a view: prepare, acknowledge, commit, execute, heartbeat.
 
-pub(super) mod acknowledge;
-pub(super) mod commit;
+mod acknowledge;
+mod commit;
 pub(super) mod execution;
-pub(super) mod heartbeat;
-pub(super) mod prepare;
+mod heartbeat;
+pub(super) mod pipeline;
+mod prepare;

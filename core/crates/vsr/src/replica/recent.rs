@@ -83,10 +83,10 @@ impl InputKind {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Recent(VecDeque<Input>);
+pub(crate) struct Recent(VecDeque<Input>);
 
 impl Recent {
-    pub(super) fn note(&mut self, monotonic_ns: u64, event: &Event) {
+    pub(crate) fn note(&mut self, monotonic_ns: u64, event: &Event) {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
@@ -96,7 +96,7 @@ impl Recent {
         });
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Input> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Input> {
         self.0.iter()
     }
 }

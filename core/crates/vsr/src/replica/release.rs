@@ -11,54 +11,38 @@
 
 use headrace_buffer::Slice;
 
-use crate::api::{FatalReason, Notice};
 use crate::frame::area::Prepare;
-use crate::frame::{Operation, PrepareHeader, Release};
+use crate::frame::{Operation, Release};
+use crate::replica::flow::Flow;
 use crate::rules::Rules;
 
-use crate::replica::{Flow, Replica};
+use crate::replica::Replica;
 
 impl<R: Rules> Replica<R> {
-    /// Release in force, as of the newest operation executed by this replica.
-    pub(super) fn release_in_force(&self) -> Release {
-        self.header(self.commit_min)
-            .map_or(Release::FIRST, PrepareHeader::release_in_force)
-    }
-
     /// Record that all members run this release, or a later one.
     pub(super) fn on_common(&mut self, release: Release) {
-        self.common_release = release.min(self.config.release).without_patch();
+        let release = release.min(self.member.config.release).without_patch();
+        self.admission.set_common_release(release);
     }
 
     /// Put a later release in force, as primary, when all members support it.
     pub(super) fn raise_release(&mut self) -> Flow {
-        let Some(newest) = self.header(self.head).map(PrepareHeader::release_in_force) else {
+        let release = self.admission.common_release();
+        if self
+            .log
+            .newest_release()
+            .is_none_or(|newest| release <= newest)
+        {
             return Ok(());
-        };
-        if self.common_release <= newest || !self.admits() || !self.may_prepare() {
+        }
+        let gate = self.gate();
+        if !gate.admits || !gate.may_prepare {
             return Ok(());
         }
         let area = Prepare {
             operation: Operation::RELEASE,
             ..Prepare::default()
         };
-        self.prepare(self.common_release, area, Slice::default())
-    }
-
-    /// Stop if this program does not support the release of a prepare in the log.
-    pub(super) fn must_know(&self, header: &PrepareHeader) -> Flow {
-        let (needed, own) = (header.release_in_force(), self.config.release);
-        if needed > own {
-            return Err(FatalReason::Release { needed, own });
-        }
-        Ok(())
-    }
-
-    /// Emit a notice if an executed operation has put a release in force.
-    pub(super) fn notice_release(&mut self, header: &PrepareHeader) {
-        if header.area.operation == Operation::RELEASE {
-            let release = header.release_in_force();
-            self.notice(Notice::ReleaseInForce { release });
-        }
+        self.prepare(release, area, Slice::default())
     }
 }

@@ -1,5 +1,7 @@
-//! Requests of clients: admission, replies, reads.
+//! Requests of clients: admission, answers, reads.
 
 pub(super) mod admission;
+mod intake;
+mod read_index;
 pub(super) mod reads;
-pub(super) mod replies;
+pub(super) mod responder;

@@ -1,4 +1,5 @@
-//! State transfer: a checkpoint from a peer, for a replica whose log no longer reaches.
+//! State transfer: checkpoints of other replicas, for when the log does not reach far enough.
 
-pub(super) mod transfer;
-pub(super) mod transfer_service;
+mod installation;
+mod transfer_service;
+pub(super) mod transfers;

@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 
 use crate::api::{DropReason, Event, FatalReason, Now, Output, Status};
 use crate::frame::{Area, Frame, PIPELINE_MAX};
+use crate::replica::flow::{Flow, must};
+use crate::replica::log::Marks;
 use crate::rules::Rules;
 
-use crate::replica::{Append, Flow, Replica};
-
-/// Number of operations that may wait while the journal is being cut.
-const UNWRITTEN_OPS_MAX: u64 = 4 * PIPELINE_MAX;
+use crate::replica::Replica;
 
 impl<R: Rules> Replica<R> {
     /// Process the events since the last step, at the time `now`, and append the resulting outputs to `out`.
@@ -38,7 +37,7 @@ impl<R: Rules> Replica<R> {
 
     /// Monotonic time at which [`Replica::tick`] has something to do.
     pub fn next_deadline_ns(&self) -> Option<u64> {
-        if self.status == Status::Halted {
+        if self.view.status() == Status::Halted {
             return None;
         }
         self.timers.next()
@@ -51,22 +50,19 @@ impl<R: Rules> Replica<R> {
         out: &mut Vec<Output>,
         part: impl FnOnce(&mut Self) -> Flow,
     ) {
-        if self.status == Status::Halted {
+        if self.view.status() == Status::Halted {
             return;
         }
-        self.now = Now {
-            monotonic_ns: now.monotonic_ns.max(self.now.monotonic_ns),
-            wall: now.wall,
-        };
+        self.moment.advance(now);
         let before = self.marks();
         match part(self)
             .and_then(|()| self.finish_step())
             .and_then(|()| self.check_step(before))
         {
-            Ok(()) => out.append(&mut self.out),
+            Ok(()) => self.outbox.release(out),
             Err(reason) => {
-                self.status = Status::Halted;
-                self.out.clear();
+                self.view.halt();
+                self.outbox.discard();
                 out.push(Output::Fatal(reason));
             }
         }
@@ -77,11 +73,12 @@ impl<R: Rules> Replica<R> {
         self.admit()?;
         self.try_acknowledge(false)?;
         self.keep_repairing();
-        self.flush_appends();
+        self.log.flush(&mut self.outbox);
         self.flush_reads();
         self.flush_commit();
-        self.note_log_time();
-        self.flush_superblock()
+        self.log.note_time(self.moment.now());
+        self.superblock
+            .flush(&self.view, &self.log, &mut self.outbox)
     }
 
     fn on_event(&mut self, event: Event) -> Flow {
@@ -112,7 +109,7 @@ impl<R: Rules> Replica<R> {
                 self.on_checkpoint_done(op, length, digest)
             }
             Event::ChunkRead { token, bytes } => {
-                self.on_chunk_read(token, bytes);
+                self.transfers.send(token, bytes, &mut self.outbox);
                 Ok(())
             }
             Event::ChunkWritten { token } => self.on_chunk_written(token),
@@ -123,19 +120,17 @@ impl<R: Rules> Replica<R> {
 
     fn on_frame(&mut self, frame: Frame) -> Flow {
         let header = frame.header;
-        if header.cluster != self.config.cluster
-            || header.group != self.config.group
-            || header.epoch != self.superblock.epoch()
-        {
-            self.dropped(DropReason::Foreign);
+        let own = self.outbox.origin();
+        if header.cluster != own.cluster || header.group != own.group || header.epoch != own.epoch {
+            self.outbox.dropped(DropReason::Foreign);
             return Ok(());
         }
         if header.command().is_of_client() {
             self.on_client_frame(&frame);
             return Ok(());
         }
-        if header.replica >= self.config.replica_count {
-            self.dropped(DropReason::Author);
+        if header.replica >= self.view.members() {
+            self.outbox.dropped(DropReason::Author);
             return Ok(());
         }
         if let Area::Prepare(_) = header.area {
@@ -146,8 +141,8 @@ impl<R: Rules> Replica<R> {
             };
             return self.on_prepare(prepare);
         }
-        if header.replica == self.config.replica {
-            self.dropped(DropReason::Author);
+        if header.replica == own.replica {
+            self.outbox.dropped(DropReason::Author);
             return Ok(());
         }
         match header.area {
@@ -199,61 +194,108 @@ impl<R: Rules> Replica<R> {
             | Area::Redirect(_)
             | Area::Ping(_)
             | Area::Pong(_) => {
-                self.dropped(DropReason::Status);
+                self.outbox.dropped(DropReason::Status);
                 Ok(())
             }
         }
     }
 
-    /// Append bodies to the journal, unless the journal is being cut: records are written over a cut only after it.
-    fn flush_appends(&mut self) {
-        if !self.truncating.is_empty() || self.log.unwritten_ops() == 0 {
-            return;
-        }
-        let token = self.next_token + 1;
-        let frames = self.log.take_unwritten(token, self.commit_max);
-        if frames.is_empty() {
-            return;
-        }
-        self.next_token = token;
-        let append = Append {
-            ops: frames.iter().map(|frame| frame.header.op()).collect(),
-            bytes: frames.iter().map(|frame| frame.size_bytes() as u64).sum(),
-        };
-        self.appending_bytes += append.bytes;
-        self.appends.insert(token, append);
-        self.out.push(Output::Append { token, frames });
-    }
-
-    /// Return whether this backup accepts no prepares until its journal has stored others. Bodies that were requested
-    /// before are still accepted. A replica that leads, or is about to, needs all bodies of its view.
-    pub(super) fn lacks_room(&self) -> bool {
-        let unwritten_ops = self.log.unwritten_ops() as u64;
-        let is_held_up = !self.truncating.is_empty() && unwritten_ops >= UNWRITTEN_OPS_MAX;
-        self.follows() && (is_held_up || self.appending_bytes >= self.config.unstored_bytes_max)
+    /// Complete an append, or a cut, of the journal. If there is room for prepares again, those missing are requested.
+    fn on_journal(&mut self, complete: impl FnOnce(&mut Self) -> Flow) -> Flow {
+        let lacked_room = self.lacks_room();
+        complete(self)?;
+        let has_room_again = lacked_room && !self.lacks_room();
+        self.repair.headers.hasten_if(has_room_again);
+        Ok(())
     }
 
     fn on_appended(&mut self, token: u64) -> Flow {
-        let Some(append) = self.appends.remove(&token) else {
-            return Err(FatalReason::Invariant("a token is completed once"));
-        };
-        let lacked_room = self.lacks_room();
-        self.appending_bytes -= append.bytes;
-        self.header_repair.soon |= lacked_room && !self.lacks_room();
-        self.log.written(token, &append.ops);
-        self.shrink_cache();
+        self.on_journal(|replica| replica.log.appended(token))?;
         self.try_acknowledge(false)?;
         self.advance()
     }
 
     fn on_truncated(&mut self, token: u64) -> Flow {
-        let before = self.truncating.len();
-        let lacked_room = self.lacks_room();
-        self.truncating.retain(|other| *other != token);
-        self.header_repair.soon |= lacked_room && !self.lacks_room();
-        if self.truncating.len() == before {
-            return Err(FatalReason::Invariant("a token is completed once"));
+        self.on_journal(|replica| replica.log.truncated(token))
+    }
+
+    fn fire_timers(&mut self) -> Flow {
+        if self.timers.prepare.fires(&self.moment) {
+            self.on_prepare_timeout();
+        }
+        if self.timers.commit_message.fires(&self.moment) {
+            self.on_commit_message_timeout();
+        }
+        if self.timers.normal_heartbeat.fires(&self.moment) {
+            self.on_silence();
+        }
+        if self.timers.start_view_change.fires(&self.moment) {
+            self.on_start_view_change_timeout();
+        }
+        if self.timers.view_change_status.fires(&self.moment) {
+            self.on_view_change_stalled();
+        }
+        if self.timers.do_view_change.fires(&self.moment) {
+            self.on_do_view_change_timeout();
+        }
+        if self.timers.request_start_view.fires(&self.moment) {
+            self.on_request_start_view_timeout();
+        }
+        if self.timers.repair.fires(&self.moment) {
+            self.on_repair_timeout();
+        }
+        if self.timers.repair_sync.fires(&self.moment) {
+            self.on_repair_sync_timeout();
+        }
+        if self.timers.abdicate.fires(&self.moment) {
+            self.on_abdicate_timeout();
+        }
+        if self.timers.probe.fires(&self.moment) {
+            self.on_probe_timeout();
+        }
+        if self.timers.transfer.fires(&self.moment) {
+            self.on_transfer_timeout();
+        }
+        // A view is entered when the votes suffice, no matter whose timer completed them.
+        self.enter_when_voted()
+    }
+
+    /// Numbers before a step that must never decrease.
+    fn marks(&self) -> ((u32, u32), Marks) {
+        let views = (self.view.number(), self.view.log_view());
+        (views, self.log.marks())
+    }
+
+    /// Check the cheap invariants after a step, in every build. A violation stops the replica before any output of the
+    /// step is released.
+    fn check_step(&self, (views, marks): ((u32, u32), Marks)) -> Flow {
+        self.view.check(views)?;
+        self.log.check(marks)?;
+        self.execution.check()?;
+        must(
+            self.outbox.origin().view == self.view.number(),
+            "frames are sealed in the view of the replica",
+        )?;
+        must(
+            !self.view.knows_log() || self.log.commit_max() <= self.log.head(),
+            "a decided log reaches its commit point",
+        )?;
+        if self.view.leads() {
+            must(
+                self.log.head() - self.log.commit_max() <= PIPELINE_MAX,
+                "the pipeline has a bound",
+            )?;
+            self.pipeline.check(self.log.head())?;
         }
         Ok(())
+    }
+
+    /// Check all invariants, including those that walk the log: for tests and for inspection of a running replica.
+    pub fn check_invariants(&self) -> Result<(), FatalReason> {
+        self.check_step(self.marks())?;
+        if self.view.has_log() {
+            self.log.check_chain()?;
+        }
+        self.log.check_entries()
     }
 }

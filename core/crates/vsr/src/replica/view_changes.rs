@@ -1,7 +1,10 @@
 //! View changes: votes, the merge of logs, and the adoption of the decided one.
 
-pub(super) mod adoption;
-pub(super) mod merge;
-pub(super) mod suffix;
-pub(super) mod view_change;
+mod adoption;
+pub(super) mod evidence;
+mod merge;
+mod starting;
+mod suffix;
+mod view_change;
 pub(super) mod votes;
+mod voting;

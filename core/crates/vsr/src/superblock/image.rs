@@ -5,6 +5,7 @@ pub(super) mod succession;
 
 use alloc::vec::Vec;
 
+use super::RecordedView;
 use crate::frame::PrepareHeader;
 
 /// Checkpoint from which the log continues.
@@ -43,16 +44,8 @@ pub struct Superblock {
     pub epoch: u32,
     /// Nodes of the members, in the order of their indexes; at most [`MEMBERS_MAX`](crate::frame::MEMBERS_MAX).
     pub members: Vec<u64>,
-    /// Current view of the replica, or the view that it is entering.
-    pub view: u32,
-    /// Last view whose log the replica has adopted; at most `view`.
-    pub log_view: u32,
-    /// Highest op of the log when this superblock was written for a view; "0" and "unknown" must stay distinguishable.
-    pub view_head_op: u64,
-    /// Head of the log when `log_view` began.
-    pub view_start_op: u64,
-    /// Last view that began with a declared loss; 0 for none.
-    pub loss_view: u32,
+    /// View of the replica.
+    pub view: RecordedView,
     /// Lower bound of the commit point.
     pub commit_max: u64,
     /// Incarnation: number of starts of the replica.
@@ -63,9 +56,6 @@ pub struct Superblock {
     pub clean_shutdown: bool,
     /// Checkpoint from which the log continues.
     pub checkpoint: Checkpoint,
-    /// Headers of the suffix, from `view_head_op` down; blank where unknown. At most
-    /// [`SUFFIX_MAX`](crate::frame::SUFFIX_MAX).
-    pub view_headers: Vec<PrepareHeader>,
 }
 
 impl Superblock {
@@ -88,11 +78,14 @@ impl Superblock {
             replica,
             epoch: 0,
             members,
-            view: initial_view,
-            log_view: initial_view,
-            view_head_op: 0,
-            view_start_op: 0,
-            loss_view: 0,
+            view: RecordedView {
+                number: initial_view,
+                log_view: initial_view,
+                head_op: 0,
+                start_op: 0,
+                loss_view: 0,
+                headers: alloc::vec![root],
+            },
             commit_max: 0,
             incarnation: 0,
             boot_id: 0,
@@ -105,7 +98,6 @@ impl Superblock {
                 len: 0,
                 digest: 0,
             },
-            view_headers: alloc::vec![root],
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod image;
 mod open;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -14,3 +15,4 @@ pub use image::encode::{COPIES, COPY_BYTES, CopyError, SUPERBLOCK_BYTES, VERSION
 pub use image::succession::SuccessionError;
 pub use image::{Checkpoint, Superblock};
 pub use open::{OpenError, Opened, open};
+pub use view::RecordedView;

@@ -19,7 +19,10 @@ fn successor(previous: &Superblock) -> Superblock {
     Superblock {
         sequence: previous.sequence + 1,
         parent: previous.checksum(),
-        view: previous.view + 1,
+        view: RecordedView {
+            number: previous.view.number + 1,
+            ..previous.view.clone()
+        },
         ..previous.clone()
     }
 }
@@ -119,8 +122,11 @@ fn ctl_1_nothing_goes_backwards() {
     let previous = Superblock {
         commit_max: 5,
         incarnation: 3,
-        log_view: 4,
-        view: 4,
+        view: RecordedView {
+            number: 4,
+            log_view: 4,
+            ..first().view
+        },
         ..successor(&first())
     };
     let next = successor(&previous);
@@ -136,10 +142,13 @@ fn ctl_1_nothing_goes_backwards() {
         backwards("sequence")
     );
     assert_eq!(
-        changed(&|next| (next.view, next.log_view) = (3, 3)),
+        changed(&|next| (next.view.number, next.view.log_view) = (3, 3)),
         backwards("view")
     );
-    assert_eq!(changed(&|next| next.log_view = 3), backwards("log_view"));
+    assert_eq!(
+        changed(&|next| next.view.log_view = 3),
+        backwards("log_view")
+    );
     assert_eq!(
         changed(&|next| next.incarnation = 2),
         backwards("incarnation")
@@ -153,15 +162,15 @@ fn ctl_1_nothing_goes_backwards() {
         Err(SuccessionError::Identity)
     );
     assert_eq!(
-        changed(&|next| next.log_view = 99),
+        changed(&|next| next.view.log_view = 99),
         Err(SuccessionError::Content)
     );
     assert_eq!(
-        changed(&|next| next.view_headers.clear()),
+        changed(&|next| next.view.headers.clear()),
         Err(SuccessionError::Content)
     );
     assert_eq!(
-        changed(&|next| next.view_head_op = 1),
+        changed(&|next| next.view.head_op = 1),
         Err(SuccessionError::Content)
     );
 }
@@ -179,16 +188,14 @@ fn reserved_bytes_are_zero() {
 
 #[test]
 fn headers_of_a_suffix_are_linked() {
-    let mut superblock = Superblock {
-        view_head_op: 9,
-        view_headers: suffix(9, 5),
-        ..first()
-    };
+    let mut superblock = first();
+    superblock.view.head_op = 9;
+    superblock.view.headers = suffix(9, 5);
     assert!(superblock.is_consistent());
     let mut blank = superblock.clone();
-    blank.view_headers[2] = PrepareHeader::blank(7);
+    blank.view.headers[2] = PrepareHeader::blank(7);
     assert!(blank.is_consistent(), "what is unknown contradicts nothing");
-    superblock.view_headers.remove(2);
+    superblock.view.headers.remove(2);
     assert!(!superblock.is_consistent());
 }
 
@@ -206,17 +213,20 @@ proptest! {
             parent,
             sequence: sequence.max(1),
             node_id,
-            view,
-            log_view: view / 2,
-            loss_view: view / 3,
+            view: RecordedView {
+                number: view,
+                log_view: view / 2,
+                loss_view: view / 3,
+                head_op: head,
+                headers: suffix(head, count),
+                ..first().view
+            },
             commit_max,
             incarnation,
             boot_id,
             clean_shutdown,
             members: (0..members as u64).map(|node| node ^ node_id).collect(),
             replica: 0,
-            view_head_op: head,
-            view_headers: suffix(head, count),
             checkpoint: Checkpoint {
                 op: head,
                 header: suffix(head, 1)[0],

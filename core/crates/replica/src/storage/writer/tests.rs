@@ -228,8 +228,8 @@ fn a_seal_before_a_cut_does_not_vouch_for_what_is_cut() {
     let directory = &DataDirectory::on_disk(kept.path());
     let mut journal = full_journal(directory, &Arc::default());
     let mut superblock = Superblock::new(7, 1, 1, 0, vec![1, 2, 3], 0);
-    (superblock.view, superblock.log_view) = (1, 1);
-    (superblock.view_start_op, superblock.view_head_op) = (1, 1);
+    (superblock.view.number, superblock.view.log_view) = (1, 1);
+    (superblock.view.start_op, superblock.view.head_op) = (1, 1);
     journal.record_log(RecordedLog::of(&superblock));
     journal.seal();
     let path = directory.join(&name_of(1));

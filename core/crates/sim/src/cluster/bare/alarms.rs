@@ -127,8 +127,8 @@ pub(super) fn check_cut<R: Rules + Clone>(node: &Node<Bare<R>>) -> Result<(), Vi
         return Ok(());
     };
     let excused = held.max(next.commit_max).max(next.checkpoint.op);
-    next.log_view += 1;
-    next.view_start_op = u64::MAX;
+    next.view.log_view += 1;
+    next.view.start_op = u64::MAX;
     let stated = Store::scan(&node.storage.disk, &next).witnessed;
     if stated <= excused {
         return Ok(());

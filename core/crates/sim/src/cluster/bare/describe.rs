@@ -63,10 +63,10 @@ pub(super) fn describe(output: &Output) -> String {
         Output::Superblock { token, image } => format!(
             "superblock {token}: sequence {} view {} log_view {} head {} start {} commit {} checkpoint {}",
             image.sequence,
-            image.view,
-            image.log_view,
-            image.view_head_op,
-            image.view_start_op,
+            image.view.number,
+            image.view.log_view,
+            image.view.head_op,
+            image.view.start_op,
             image.commit_max,
             image.checkpoint.op
         ),

@@ -200,7 +200,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
                 let done = Done::Superblock {
                     token,
                     sequence: image.sequence,
-                    view: image.view,
+                    view: image.view.number,
                     log: RecordedLog::of(&image),
                     checkpoint_op: image.checkpoint.op,
                 };

@@ -74,11 +74,11 @@ fn lose_power(journal: &mut Journal, steps: &[EraseStep], until: usize, persiste
 /// have begun far above them, so that it does not limit the statements of forged heads.
 fn begun(kept: &[PrepareFrame]) -> Superblock {
     let mut superblock = superblock(3);
-    superblock.view = 1;
-    superblock.log_view = 1;
-    superblock.view_head_op = kept.len() as u64;
-    superblock.view_start_op = FORGED;
-    superblock.view_headers = kept.last().map(|frame| frame.header).into_iter().collect();
+    superblock.view.number = 1;
+    superblock.view.log_view = 1;
+    superblock.view.head_op = kept.len() as u64;
+    superblock.view.start_op = FORGED;
+    superblock.view.headers = kept.last().map(|frame| frame.header).into_iter().collect();
     superblock
 }
 

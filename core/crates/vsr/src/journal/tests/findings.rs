@@ -258,11 +258,11 @@ fn ctl_1_a_cut_log_is_not_missed() {
     journal.seal();
     // View 1 begins with op 5: the rest is cut, which seals and heads do not record.
     let mut superblock = superblock(3);
-    superblock.view = 1;
-    superblock.log_view = 1;
-    superblock.view_head_op = 5;
-    superblock.view_start_op = 5;
-    superblock.view_headers = vec![old[4].header];
+    superblock.view.number = 1;
+    superblock.view.log_view = 1;
+    superblock.view.head_op = 5;
+    superblock.view.start_op = 5;
+    superblock.view.headers = vec![old[4].header];
     let before = journal.scan(&superblock);
     assert_eq!(
         intact(&before),
@@ -302,11 +302,11 @@ fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
     let sixth = prepare(6, 1, old[4].header.checksum, 500);
     let seventh = prepare(7, 1, sixth.header.checksum, 500);
     let mut superblock = superblock(3);
-    superblock.view = 2;
-    superblock.log_view = 1;
-    superblock.view_head_op = 8;
-    superblock.view_start_op = 5;
-    superblock.view_headers = vec![
+    superblock.view.number = 2;
+    superblock.view.log_view = 1;
+    superblock.view.head_op = 8;
+    superblock.view.start_op = 5;
+    superblock.view.headers = vec![
         PrepareHeader::blank(8),
         seventh.header,
         sixth.header,
@@ -348,11 +348,11 @@ fn ctl_1_seals_from_before_a_cut_say_nothing_of_a_later_and_longer_log() {
     journal.sync(&[sixth]);
     // View 3 began with op 8, whose body is to be repaired.
     let mut superblock = superblock(3);
-    superblock.view = 3;
-    superblock.log_view = 3;
-    superblock.view_head_op = 8;
-    superblock.view_start_op = 8;
-    superblock.view_headers = headers;
+    superblock.view.number = 3;
+    superblock.view.log_view = 3;
+    superblock.view.head_op = 8;
+    superblock.view.start_op = 8;
+    superblock.view.headers = headers;
     let scan = journal.scan(&superblock);
     assert_eq!(
         (scan.synced, intact(&scan), faulty(&scan)),
@@ -380,11 +380,11 @@ fn ctl_1_a_cut_is_sealed_in_the_place_of_the_records() {
     let torn = journal.write(core::slice::from_ref(&eighth));
     journal.bytes[torn.start + SECTOR..torn.end].fill(0);
     let mut superblock = superblock(3);
-    superblock.view = 2;
-    superblock.log_view = 2;
-    superblock.view_head_op = 8;
-    superblock.view_start_op = 8;
-    superblock.view_headers = vec![eighth.header, old[6].header];
+    superblock.view.number = 2;
+    superblock.view.log_view = 2;
+    superblock.view.head_op = 8;
+    superblock.view.start_op = 8;
+    superblock.view.headers = vec![eighth.header, old[6].header];
     let scan = journal.scan(&superblock);
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![]));
 }
@@ -400,11 +400,11 @@ fn ctl_1_a_seal_from_before_a_cut_of_the_same_view_says_nothing_of_what_took_its
     journal.cut(6);
     journal.seal();
     let mut superblock = superblock(3);
-    superblock.view = 1;
-    superblock.log_view = 1;
-    superblock.view_head_op = 5;
-    superblock.view_start_op = 5;
-    superblock.view_headers = vec![old[4].header];
+    superblock.view.number = 1;
+    superblock.view.log_view = 1;
+    superblock.view.head_op = 5;
+    superblock.view.start_op = 5;
+    superblock.view.headers = vec![old[4].header];
     let scan = journal.scan(&superblock);
     assert_eq!((scan.synced, faulty(&scan)), (5, vec![]));
     // The operation that takes the place of a cut one is torn: it was never durable here.
@@ -421,8 +421,8 @@ fn ctl_1_a_seal_from_before_a_cut_of_the_same_view_says_nothing_of_what_took_its
 fn ctl_1_the_first_record_of_a_view_is_missed() {
     for replicas in [1, 3] {
         let mut superblock = superblock(replicas);
-        superblock.view = 3;
-        superblock.log_view = 3;
+        superblock.view.number = 3;
+        superblock.view.log_view = 3;
         for at in [0, 20, 60, 400] {
             let mut journal = Journal::new();
             journal.log_view = 3;
@@ -443,11 +443,11 @@ fn strays_do_not_make_holes_below_them_damage() {
     let mut journal = Journal::new();
     journal.sync(&old);
     let mut superblock = superblock(3);
-    superblock.view = 1;
-    superblock.log_view = 1;
-    superblock.view_head_op = 4;
-    superblock.view_start_op = 4;
-    superblock.view_headers = vec![old[3].header];
+    superblock.view.number = 1;
+    superblock.view.log_view = 1;
+    superblock.view.head_op = 4;
+    superblock.view.start_op = 4;
+    superblock.view.headers = vec![old[3].header];
     // The cut progressed as far as op 6 before the crash.
     let (_, offset, len) = journal.places[5];
     journal.bytes[offset..offset + len].fill(0);

@@ -7,24 +7,28 @@
 
 use alloc::boxed::Box;
 
-use crate::api::{FatalReason, Output, Status};
-use crate::rules::{Rules, may_cut};
-use crate::superblock::Superblock;
-
-use crate::replica::{Flow, Replica};
+use crate::api::Output;
+use crate::replica::flow::{Flow, broken};
+use crate::replica::log::Log;
+use crate::replica::outbox::Outbox;
+use crate::replica::view::View;
+use crate::rules::{DurableViews, Rules};
+use crate::superblock::{Checkpoint, Superblock};
 
 #[derive(Debug)]
-pub(in crate::replica) struct SuperblockOrder {
-    /// Last image given to the host, durable or in flight.
+pub(crate) struct SuperblockOrder {
+    /// Last image given to the host, durable or in flight. Each has the sequence number above the one before it.
     image: Superblock,
+    /// Newest durable image: what a crash would leave of this replica. At most one write behind `image`.
     durable: Superblock,
+    /// Token of the write of `image`, until it is durable.
     in_flight: Option<u64>,
-    /// Highest sequence number that an action waits for.
+    /// Highest sequence number that an action waits for, at most one above that of `image`.
     wanted: u64,
 }
 
 impl SuperblockOrder {
-    pub(in crate::replica) fn opened(image: Superblock) -> Self {
+    pub(crate) fn opened(image: Superblock) -> Self {
         Self {
             durable: image.clone(),
             wanted: image.sequence,
@@ -33,106 +37,76 @@ impl SuperblockOrder {
         }
     }
 
-    pub(in crate::replica) fn epoch(&self) -> u32 {
-        self.image.epoch
-    }
-
-    pub(in crate::replica) fn durable_sequence(&self) -> u64 {
+    pub(crate) fn durable_sequence(&self) -> u64 {
         self.durable.sequence
     }
 
-    pub(in crate::replica) fn durable_view(&self) -> u32 {
-        self.durable.view
+    /// Log view that a crash would leave.
+    pub(crate) fn durable_log_view(&self) -> u32 {
+        self.durable.view.log_view
     }
 
-    pub(in crate::replica) fn durable_log_view(&self) -> u32 {
-        self.durable.log_view
+    /// Checkpoint from which this replica would recover after a crash.
+    pub(crate) fn durable_checkpoint(&self) -> &Checkpoint {
+        &self.durable.checkpoint
     }
 
-    pub(in crate::replica) fn durable_checkpoint(&self) -> u64 {
-        self.durable.checkpoint.op
+    /// Views that decide about acknowledgements.
+    pub(crate) fn views(&self, view: &View, syncing: bool) -> DurableViews {
+        DurableViews {
+            view: view.number(),
+            durable_view: self.durable.view.number,
+            durable_log_view: self.durable_log_view(),
+            syncing,
+        }
     }
 
-    pub(in crate::replica) fn durable(&self) -> &Superblock {
-        &self.durable
-    }
-}
-
-impl<R: Rules> Replica<R> {
-    /// Request a superblock with the current state. Returns its sequence number.
-    pub(in crate::replica) fn persist(&mut self) -> u64 {
-        self.superblock.wanted = self.superblock.image.sequence + 1;
-        self.superblock.wanted
+    /// Request a superblock with the state at the end of this step. Returns its sequence number.
+    pub(crate) fn request(&mut self) -> u64 {
+        self.wanted = self.image.sequence + 1;
+        self.wanted
     }
 
-    pub(in crate::replica) fn superblock_covers(&self, sequence: u64) -> bool {
-        self.rules
-            .superblock_covers(self.superblock.durable_sequence(), sequence)
+    /// Return whether an action that depends on a superblock may be carried out.
+    pub(crate) fn covers(&self, rules: &impl Rules, sequence: u64) -> bool {
+        rules.superblock_covers(self.durable_sequence(), sequence)
     }
 
     /// Give the host the newest state, if an action waits for it. Called at the end of a step.
-    pub(in crate::replica) fn flush_superblock(&mut self) -> Flow {
-        if self.superblock.in_flight.is_some()
-            || self.superblock.wanted <= self.superblock.image.sequence
-        {
+    pub(crate) fn flush(&mut self, view: &View, log: &Log, outbox: &mut Outbox) -> Flow {
+        if self.in_flight.is_some() || self.wanted <= self.image.sequence {
             return Ok(());
         }
-        let previous = &self.superblock.image;
         let image = Superblock {
-            sequence: previous.sequence + 1,
-            parent: previous.checksum(),
-            view: self.view,
-            log_view: self.log_view,
-            view_head_op: self.view_head_op,
-            view_start_op: self.view_start_op,
-            loss_view: self.loss_view,
-            commit_max: self.commit_max,
-            incarnation: self.incarnation,
-            checkpoint: self.checkpoint,
-            view_headers: self.view_headers.clone(),
+            sequence: self.image.sequence + 1,
+            parent: self.image.checksum(),
+            view: view.record().clone(),
+            commit_max: log.commit_max(),
+            incarnation: outbox.origin().incarnation,
+            checkpoint: *log.checkpoint(),
             clean_shutdown: false,
-            ..previous.clone()
+            ..self.image.clone()
         };
-        if image.check_succession(previous).is_err() {
-            return Err(FatalReason::Invariant("a superblock never goes backwards"));
+        if image.check_succession(&self.image).is_err() {
+            return broken("a superblock never goes backwards");
         }
-        let token = self.token();
-        self.superblock.in_flight = Some(token);
-        self.superblock.image = image.clone();
-        self.out.push(Output::Superblock {
+        let token = outbox.token();
+        self.in_flight = Some(token);
+        self.image = image.clone();
+        outbox.push(Output::Superblock {
             token,
             image: Box::new(image),
         });
         Ok(())
     }
 
-    pub(in crate::replica) fn on_superblock_written(&mut self, token: u64) -> Flow {
-        if self.superblock.in_flight != Some(token) {
-            return Err(FatalReason::Invariant("a token is completed once"));
+    /// Complete the write in flight.
+    pub(crate) fn written(&mut self, token: u64) -> Flow {
+        if self.in_flight != Some(token) {
+            return broken("a token is completed once");
         }
-        self.superblock.in_flight = None;
-        self.superblock.durable = self.superblock.image.clone();
-        self.cut_journal();
-        self.on_checkpoint_recorded();
-        match self.status {
-            Status::ViewChange => self.send_do_view_change()?,
-            Status::Starting => self.try_start()?,
-            Status::Adopting => self.finish_adoption()?,
-            Status::Normal | Status::Recovering | Status::Halted => {}
-        }
-        self.try_acknowledge(false)
-    }
-
-    /// Cut the journal where a durable superblock, or the rules, allow the cut.
-    pub(in crate::replica) fn cut_journal(&mut self) {
-        if !self.log.has_remnants() {
-            return;
-        }
-        let durable = self.superblock.durable_sequence();
-        if let Some(from_op) = self.log.cut(|sequence| may_cut(durable, sequence)) {
-            let token = self.token();
-            self.truncating.push_back(token);
-            self.out.push(Output::Truncate { token, from_op });
-        }
+        self.in_flight = None;
+        self.durable = self.image.clone();
+        Ok(())
     }
 }

@@ -1,83 +1,62 @@
 //! Execution of committed operations: in order, only if linked and intact, one at a time (VRR 4.1, steps 5 to 7).
 
-use crate::api::{FatalReason, Output, Status};
+use alloc::vec::Vec;
+
+use crate::api::{CommandReply, Output, Status};
+use crate::replica::flow::Flow;
+use crate::replica::requests::responder::Responder;
 use crate::rules::Rules;
 
-use crate::replica::{Flow, Replica};
-
-/// Number of executed operations whose bodies stay in memory, for replicas that lag slightly behind.
-const CACHED_OPS: u64 = 64;
+use crate::replica::Replica;
 
 impl<R: Rules> Replica<R> {
-    /// Record that operations up to `commit` are committed.
-    pub(in crate::replica) fn learn_commit(&mut self, commit: u64) {
-        if commit > self.commit_max {
-            self.commit_max = commit;
-        }
-    }
-
     /// Execute the next operation if its header is verified and its body is available.
-    pub(in crate::replica) fn advance(&mut self) -> Flow {
+    pub(crate) fn advance(&mut self) -> Flow {
         self.link()?;
         self.execute_next()?;
         self.try_start()
     }
 
     fn execute_next(&mut self) -> Flow {
-        if !self.in_log_view() || self.executing.is_some() || self.installing() {
+        if !self.view.has_log() || !self.execution.is_idle() || self.transfers.is_installing() {
             return Ok(());
         }
-        if self.commit_min >= self.commit_max {
+        let Some(op) = self.log.next_to_execute(&self.member.rules) else {
             return Ok(());
-        }
-        let op = self.commit_min + 1;
-        if !self.rules.verified(op, self.link_floor) || !self.log.is_available(op) {
-            return Ok(());
-        }
-        if let Some(frame) = self.log.frame(op).cloned() {
-            self.execute(&frame)
-        } else {
+        };
+        let Some(frame) = self.log.frame(op) else {
             self.load(op);
-            Ok(())
+            return Ok(());
+        };
+        let ids = self.admission.take_ids(op, frame.header.checksum);
+        let operation = self
+            .execution
+            .begin(frame, &ids.executed, &self.member.rules)?;
+        for request_id in ids.lost {
+            self.responder().redirect_proposal(request_id);
         }
+        self.outbox.push(Output::Apply(operation));
+        Ok(())
     }
 
-    /// Process the completed execution of an operation.
-    pub(in crate::replica) fn executed(&mut self, op: u64) -> Flow {
-        if op != self.commit_min + 1 || op > self.commit_max {
-            return Err(FatalReason::Invariant("operations are executed in order"));
-        }
-        self.commit_min = op;
+    pub(crate) fn on_applied(&mut self, op: u64, replies: Vec<CommandReply>) -> Flow {
+        let mut responder = Responder::new(&mut self.outbox, &self.view, self.log.commit_max());
+        let bytes = self.execution.complete(
+            op,
+            replies,
+            &mut self.admission,
+            &mut responder,
+            &self.member.rules,
+        )?;
+        self.checkpoints.note_bytes(bytes);
+        self.log.executed(op)?;
         self.timers.repair_sync.backoff.reset();
-        if self.status == Status::Normal && self.config.replica_count > 1 {
-            self.arm_repair_sync();
+        if self.view.status() == Status::Normal && !self.member.is_alone() {
+            self.timers.repair_sync.arm(&mut self.moment);
         }
         self.try_install();
         self.consider_checkpoint();
-        self.shrink_cache();
+        self.log.shrink_cache();
         self.advance()
-    }
-
-    pub(in crate::replica) fn shrink_cache(&mut self) {
-        if let Some(op) = self.commit_min.checked_sub(CACHED_OPS) {
-            self.log.uncache_through(op);
-        }
-    }
-
-    /// Read a body from the journal into memory, once.
-    pub(in crate::replica) fn load(&mut self, op: u64) {
-        let Some(checksum) = self.log.header(op).map(|header| header.checksum) else {
-            return;
-        };
-        if self.body_repair.is_loading(op) {
-            return;
-        }
-        let token = self.token();
-        self.body_repair.loading(token, op, checksum);
-        self.out.push(Output::Read {
-            token,
-            op,
-            checksum,
-        });
     }
 }

@@ -1,18 +1,19 @@
-//! Execution of one operation: filter its new commands, process their results.
+//! Execution of one operation: filter its new commands, process their results (VRR 4.1, steps 5 to 7).
 
 use alloc::vec::Vec;
 
-use crate::api::{ApplyOperation, Command, CommandReply, FatalReason, Notice, Output};
-use crate::clients::{Session, Verdict};
+use crate::api::{ApplyOperation, Command, CommandReply, FatalReason, Notice};
+use crate::clients::{ClientTable, Session, Verdict};
 use crate::frame::body::multi::{self, SubRequest};
 use crate::frame::{Operation, PrepareFlags, PrepareFrame, PrepareHeader, checksum_body};
+use crate::replica::flow::{Flow, broken, must};
+use crate::replica::requests::admission::Admission;
+use crate::replica::requests::responder::Responder;
 use crate::rules::Rules;
-
-use crate::replica::{Flow, Replica};
 
 /// Operation that the state machine is executing.
 #[derive(Debug)]
-pub(in crate::replica) struct Executing {
+struct Executing {
     header: PrepareHeader,
     bytes: u64,
     parts: Vec<Part>,
@@ -25,116 +26,162 @@ struct Part {
     session: u64,
     request: u64,
     checksum: u128,
-    ticket: u64,
+    /// Id of the proposal of this process; 0 for none.
+    request_id: u64,
     /// True if the command was passed to the state machine.
     fresh: bool,
 }
 
-impl Executing {
-    pub(in crate::replica) fn op(&self) -> u64 {
-        self.header.op()
-    }
-
-    pub(in crate::replica) fn bytes(&self) -> u64 {
-        self.bytes
-    }
+/// State machine, as far as this replica knows it.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    /// Sessions as of the newest executed operation: at most `clients_max`.
+    clients: ClientTable,
+    clients_max: usize,
+    /// Operation in the state machine: the one above the newest executed, and only one at a time.
+    running: Option<Executing>,
 }
 
-impl<R: Rules> Replica<R> {
-    pub(in crate::replica) fn execute(&mut self, frame: &PrepareFrame) -> Flow {
+impl Execution {
+    pub(crate) fn new(clients: ClientTable, clients_max: usize) -> Self {
+        Self {
+            clients,
+            clients_max,
+            running: None,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none()
+    }
+
+    pub(crate) fn clients(&self) -> &ClientTable {
+        &self.clients
+    }
+
+    /// Take over the sessions of a transferred state.
+    pub(crate) fn replace(&mut self, clients: ClientTable) {
+        self.clients = clients;
+    }
+
+    pub(crate) fn check(&self) -> Flow {
+        must(
+            self.clients.len() <= self.clients_max,
+            "the client table has a bound",
+        )
+    }
+
+    /// Begin an operation. `request_ids` are those of its proposals of this process, in order.
+    pub(crate) fn begin(
+        &mut self,
+        frame: &PrepareFrame,
+        request_ids: &[u64],
+        rules: &impl Rules,
+    ) -> Result<ApplyOperation, FatalReason> {
         let header = frame.header;
-        let op = header.op();
         let requests = requests_of(frame)?;
-        let tickets = self.admission.take_tickets(op, header.checksum);
         let mut parts: Vec<Part> = Vec::with_capacity(requests.len());
         let mut commands = Vec::new();
         for (index, request) in requests.into_iter().enumerate() {
-            let checksum = checksum_body(&request.body);
-            let ticket = tickets.tickets.get(index).copied().unwrap_or(0);
-            // Repeat of the admission check: a request may have been admitted twice around a view change.
-            let fresh = request.client == 0
-                || (!parts.iter().any(|part| part.client == request.client)
-                    && matches!(
-                        self.clients.check(
-                            &self.rules,
-                            request.client,
-                            request.session,
-                            request.request,
-                            checksum,
-                        ),
-                        Verdict::Fresh
-                    ));
-            if fresh {
-                commands.push(Command {
-                    client: request.client,
-                    session: request.session,
-                    request: request.request,
-                    request_id: ticket,
-                    body: request.body,
-                });
-            }
-            parts.push(Part {
+            let part = Part {
                 client: request.client,
                 session: request.session,
                 request: request.request,
-                checksum,
-                ticket,
-                fresh,
-            });
+                checksum: checksum_body(&request.body),
+                request_id: request_ids.get(index).copied().unwrap_or(0),
+                fresh: false,
+            };
+            // Repeat of the admission check: a request may have been admitted twice around a view change.
+            let fresh = part.client == 0
+                || (!parts.iter().any(|other| other.client == part.client)
+                    && matches!(self.verdict(&part, rules), Verdict::Fresh));
+            if fresh {
+                commands.push(Command {
+                    client: part.client,
+                    session: part.session,
+                    request: part.request,
+                    request_id: part.request_id,
+                    body: request.body,
+                });
+            }
+            parts.push(Part { fresh, ..part });
         }
-        self.executing = Some(Executing {
+        self.running = Some(Executing {
             header,
             bytes: frame.body.len() as u64,
             parts,
         });
-        for ticket in tickets.lost {
-            self.redirect_proposal(ticket);
-        }
-        self.out.push(Output::Apply(ApplyOperation {
-            op,
+        Ok(ApplyOperation {
+            op: header.op(),
             checksum: header.checksum,
             timestamp_ns: header.area.timestamp_ns,
             operation: header.area.operation,
             release: header.release_in_force(),
             user_id: header.area.user_id,
             commands,
-        }));
-        Ok(())
+        })
     }
 
-    pub(in crate::replica) fn on_applied(&mut self, op: u64, replies: Vec<CommandReply>) -> Flow {
-        let Some(executing) = self.executing.take() else {
-            return Err(FatalReason::Invariant("an operation is executed once"));
+    fn verdict(&self, part: &Part, rules: &impl Rules) -> Verdict<'_> {
+        self.clients.check(
+            rules,
+            part.client,
+            part.session,
+            part.request,
+            part.checksum,
+        )
+    }
+
+    /// Complete the operation with the results of its commands, and answer them. Returns the number of its body bytes.
+    pub(crate) fn complete(
+        &mut self,
+        op: u64,
+        replies: Vec<CommandReply>,
+        admission: &mut Admission,
+        responder: &mut Responder<'_>,
+        rules: &impl Rules,
+    ) -> Result<u64, FatalReason> {
+        let Some(executing) = self.running.take() else {
+            return broken("an operation is executed once");
         };
-        let expected = executing.parts.iter().filter(|part| part.fresh).count();
-        if executing.op() != op || replies.len() != expected {
-            return Err(FatalReason::Invariant("each command has one answer"));
-        }
         let header = executing.header;
-        self.note_bytes(executing.bytes());
-        self.execute_session_operation(&header);
-        self.notice_release(&header);
+        let expected = executing.parts.iter().filter(|part| part.fresh).count();
+        if header.op() != op || replies.len() != expected {
+            return broken("each command has one answer");
+        }
+        self.change_sessions(&header, admission, responder);
+        if header.area.operation == Operation::RELEASE {
+            let release = header.release_in_force();
+            responder.outbox.notice(Notice::ReleaseInForce { release });
+        }
         let mut replies = replies.into_iter();
         for part in &executing.parts {
-            let request_checksum = self
-                .admission
+            let request_checksum = admission
                 .complete(part.client, part.request)
                 .unwrap_or(header.area.request_checksum);
             if part.fresh {
                 let reply = replies.next().unwrap_or_default();
-                self.record(&header, part, reply, request_checksum);
+                self.record(&header, part, reply, request_checksum, responder);
             } else {
-                self.notice(Notice::DuplicateRequest);
-                self.repeat_reply(part, request_checksum);
+                responder.outbox.notice(Notice::DuplicateRequest);
+                if let Verdict::Repeated(session) = self.verdict(part, rules) {
+                    responder.reply(part.client, session, request_checksum);
+                }
             }
         }
-        self.executed(op)
+        Ok(executing.bytes)
     }
 
-    fn execute_session_operation(&mut self, header: &PrepareHeader) {
+    /// Carry out an operation of the protocol that changes the sessions.
+    fn change_sessions(
+        &mut self,
+        header: &PrepareHeader,
+        admission: &mut Admission,
+        responder: &mut Responder<'_>,
+    ) {
         let area = header.area;
-        if !is_for_state_machine(area.operation) {
-            self.admission.complete(area.client, area.request);
+        if !area.operation.is_for_state_machine() {
+            admission.complete(area.client, area.request);
         }
         if area.operation == Operation::REGISTER {
             self.clients.register(
@@ -142,12 +189,14 @@ impl<R: Rules> Replica<R> {
                 area.op,
                 area.timestamp_ns,
                 area.operation.code(),
-                self.config.clients_max,
+                self.clients_max,
             );
-            self.reply_to_registration(header);
+            if let Some(session) = self.clients.get(area.client) {
+                responder.reply(area.client, session, area.request_checksum);
+            }
         } else if area.operation == Operation::UNREGISTER {
             self.clients.unregister(area.client, area.session);
-            self.reply_to_unregistration(header);
+            responder.reply_to_unregistration(header);
         }
     }
 
@@ -157,9 +206,10 @@ impl<R: Rules> Replica<R> {
         part: &Part,
         reply: CommandReply,
         request_checksum: u128,
+        responder: &mut Responder<'_>,
     ) {
-        if part.ticket != 0 {
-            self.answer_ticket(part.ticket, header.op(), reply.clone());
+        if part.request_id != 0 {
+            responder.committed(part.request_id, header.op(), reply.clone());
         }
         if part.client == 0 {
             return;
@@ -173,35 +223,15 @@ impl<R: Rules> Replica<R> {
             last_operation: header.area.operation.code(),
             reply,
         };
-        self.reply(part.client, &session, request_checksum);
+        responder.reply(part.client, &session, request_checksum);
         self.clients.record(part.client, session);
     }
-
-    fn repeat_reply(&mut self, part: &Part, request_checksum: u128) {
-        let verdict = self.clients.check(
-            &self.rules,
-            part.client,
-            part.session,
-            part.request,
-            part.checksum,
-        );
-        if let Verdict::Repeated(session) = verdict {
-            let session = session.clone();
-            self.reply(part.client, &session, request_checksum);
-        }
-    }
-}
-
-/// Return whether the state machine executes this operation; the protocol's own operations change only the log and the
-/// sessions.
-pub(in crate::replica) fn is_for_state_machine(operation: Operation) -> bool {
-    operation == Operation::ADVANCE_TIME || operation.is_metadata()
 }
 
 /// Requests of a prepare for the state machine; none for operations of the protocol itself.
 fn requests_of(frame: &PrepareFrame) -> Result<Vec<SubRequest>, FatalReason> {
     let area = frame.header.area;
-    if !is_for_state_machine(area.operation) {
+    if !area.operation.is_for_state_machine() {
         return Ok(Vec::new());
     }
     if area.flags.contains(PrepareFlags::MULTI) {

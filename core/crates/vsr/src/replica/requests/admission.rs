@@ -5,15 +5,13 @@ use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
 
-use crate::api::{DropReason, Notice, Outcome, Output, Proposal};
-use crate::clients::Verdict;
-use crate::frame::area::{Area, EvictionReason, Prepare, Request};
+use crate::api::{Config, Notice, Outcome, Proposal};
+use crate::clients::{ClientTable, Verdict};
+use crate::frame::area::{EvictionReason, Prepare, Request};
 use crate::frame::body::multi::{self, SubRequest};
-use crate::frame::{Frame, Operation, PrepareFlags, PrepareHeader, Release, checksum_body};
-use crate::rules::{Rules, past_recovery_barrier};
-
-use crate::replica::normal::execution::is_for_state_machine;
-use crate::replica::{Flow, Replica};
+use crate::frame::{Frame, Operation, PrepareFlags, Release, checksum_body};
+use crate::replica::requests::responder::Responder;
+use crate::rules::Rules;
 
 /// Request of a client that is in flight.
 #[derive(Debug, Clone, Copy)]
@@ -39,63 +37,132 @@ struct Waiting {
     count: u32,
     ack_level: u8,
     operation: Operation,
-    ticket: u64,
+    /// Id of a proposal of this process; 0 for the request of a client.
+    request_id: u64,
     body: Slice,
 }
 
-#[derive(Debug, Default)]
-pub(in crate::replica) struct Admission {
+/// Requests for the next prepare.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) area: Prepare,
+    pub(crate) body: Slice,
+    pub(crate) clients: Vec<u128>,
+    /// Ids of proposals, one per request; 0 for none.
+    pub(crate) request_ids: Vec<u64>,
+}
+
+/// Conditions under which requests are admitted in this step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gate {
+    /// This replica is the primary and has not abdicated.
+    pub(crate) serves: bool,
+    /// This replica has executed the log that it inherited, too.
+    pub(crate) admits: bool,
+    /// One more prepare can be made now.
+    pub(crate) may_prepare: bool,
+    pub(crate) release: Release,
+}
+
+/// Requests that have not been executed. Empty unless this replica is, or was, a primary.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// Requests that wait for a prepare, in order of arrival. New ones are refused above `request_queue_max`, unless a
+    /// prepare can be made at once.
     queue: VecDeque<Waiting>,
-    /// Request of each client in the queue or in the pipeline.
+    /// Request of each client in the queue or in the pipeline: at most one per client.
     in_flight: BTreeMap<u128, InFlight>,
-    /// Request ids of proposals in prepares of this process.
+    /// Request ids of proposals in prepares of this process, with the checksum of the prepare. Kept when the view is
+    /// lost: another primary may still commit the prepare, and the proposals are answered when its place is decided.
     proposal_ids: BTreeMap<u64, (u128, Vec<u64>)>,
+    /// Release that all members support, as reported by the host.
+    common_release: Release,
+    queue_max: usize,
+    batch_bytes_max: usize,
+    batch_requests_max: usize,
 }
 
 /// Proposals of this process that an operation affects.
 #[derive(Debug, Default)]
-pub(in crate::replica) struct Tickets {
+pub(crate) struct ProposalIds {
     /// Request ids, one per request of the prepare; 0 for none.
-    pub(in crate::replica) tickets: Vec<u64>,
+    pub(crate) executed: Vec<u64>,
     /// Request ids of a prepare that lost this place in the log.
-    pub(in crate::replica) lost: Vec<u64>,
+    pub(crate) lost: Vec<u64>,
 }
 
 impl Admission {
-    pub(in crate::replica) fn queued(&self) -> usize {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            in_flight: BTreeMap::new(),
+            proposal_ids: BTreeMap::new(),
+            common_release: Release::FIRST,
+            queue_max: config.request_queue_max,
+            batch_bytes_max: config.batch_bytes_max,
+            batch_requests_max: config.batch_requests_max.min(multi::REQUESTS_MAX),
+        }
+    }
+
+    pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    pub(in crate::replica) fn take_tickets(&mut self, op: u64, checksum: u128) -> Tickets {
+    pub(crate) fn common_release(&self) -> Release {
+        self.common_release
+    }
+
+    /// Record that all members run this release, or a later one.
+    pub(crate) fn set_common_release(&mut self, release: Release) {
+        self.common_release = release;
+    }
+
+    /// Take the request ids of proposals in the prepare of an operation.
+    pub(crate) fn take_ids(&mut self, op: u64, checksum: u128) -> ProposalIds {
         match self.proposal_ids.remove(&op) {
-            Some((prepare, tickets)) if prepare == checksum => Tickets {
-                tickets,
+            Some((prepare, ids)) if prepare == checksum => ProposalIds {
+                executed: ids,
                 lost: Vec::new(),
             },
-            Some((_, tickets)) => Tickets {
-                tickets: Vec::new(),
-                lost: tickets.into_iter().filter(|ticket| *ticket != 0).collect(),
+            Some((_, ids)) => ProposalIds {
+                executed: Vec::new(),
+                lost: ids.into_iter().filter(|id| *id != 0).collect(),
             },
-            None => Tickets::default(),
+            None => ProposalIds::default(),
         }
     }
 
     /// Forget the operations that a transferred state covers. Returns their request ids, whose outcome is unknown here.
-    pub(in crate::replica) fn forget_covered(&mut self, op: u64) -> Vec<u64> {
+    pub(crate) fn forget_covered(&mut self, op: u64) -> Vec<u64> {
         self.in_flight
             .retain(|_, open| open.op.is_none_or(|prepared| prepared > op));
         let above = self.proposal_ids.split_off(&(op + 1));
         ids_of(core::mem::replace(&mut self.proposal_ids, above))
     }
 
-    /// Take the request ids of prepares above the head of a log that was begun without them.
-    fn take_above(&mut self, head: u64) -> Vec<u64> {
-        ids_of(self.proposal_ids.split_off(&(head + 1)))
+    /// Redirect the proposals above the head of a log that was begun without them: they will never be executed, and an
+    /// operation that takes the place of one may not come for long.
+    pub(crate) fn redirect_above(&mut self, head: u64, responder: &mut Responder<'_>) {
+        for request_id in ids_of(self.proposal_ids.split_off(&(head + 1))) {
+            responder.redirect_proposal(request_id);
+        }
+    }
+
+    /// Redirect the clients of a former primary: requests that were not prepared go to the next primary.
+    pub(crate) fn redirect_all(&mut self, responder: &mut Responder<'_>) {
+        self.in_flight.clear();
+        for waiting in core::mem::take(&mut self.queue) {
+            if waiting.request_id != 0 {
+                responder.redirect_proposal(waiting.request_id);
+            } else if waiting.client != 0 {
+                responder.redirect(waiting.client, waiting.request);
+            }
+        }
     }
 
     /// Mark a request as executed, so that its client may send the next one. Returns the checksum of the request's
     /// header if this primary received the request.
-    pub(in crate::replica) fn complete(&mut self, client: u128, request: u64) -> Option<u128> {
+    pub(crate) fn complete(&mut self, client: u128, request: u64) -> Option<u128> {
         let open = self.in_flight.get(&client)?;
         if open.request != request {
             return None;
@@ -104,214 +171,170 @@ impl Admission {
             .remove(&client)
             .map(|open| open.request_checksum)
     }
-}
 
-/// Request ids of proposals in these prepares.
-fn ids_of(prepares: BTreeMap<u64, (u128, Vec<u64>)>) -> Vec<u64> {
-    let tickets = prepares.into_values().flat_map(|(_, tickets)| tickets);
-    tickets.filter(|ticket| *ticket != 0).collect()
-}
-
-impl<R: Rules> Replica<R> {
-    pub(in crate::replica) fn on_client_frame(&mut self, frame: &Frame) {
-        match frame.header.area {
-            Area::Request(area) => self.on_request(frame, area),
-            Area::PingClient(area) => self.pong_client(area.client, area.ping_monotonic_ns),
-            _ => self.dropped(DropReason::Malformed),
-        }
-    }
-
-    /// Return whether this replica admits requests in its current state.
-    pub(in crate::replica) fn admits(&self) -> bool {
-        self.leads()
-            && !self.abdicated
-            && past_recovery_barrier(self.commit_min, self.view_start_op)
-    }
-
-    fn on_request(&mut self, frame: &Frame, area: Request) {
-        let Request {
-            client, request, ..
-        } = area;
-        if client == 0 || frame.body.len() > self.config.batch_bytes_max {
-            self.dropped(DropReason::Malformed);
-            return;
-        }
-        let known = area.operation.is_metadata()
+    /// Return whether a request is one that this crate admits at all.
+    pub(crate) fn is_well_formed(&self, frame: &Frame, area: &Request) -> bool {
+        let is_known = area.operation.is_metadata()
             || matches!(area.operation, Operation::REGISTER | Operation::UNREGISTER);
-        if !known {
-            self.dropped(DropReason::Malformed);
-            return;
+        area.client != 0 && frame.body.len() <= self.batch_bytes_max && is_known
+    }
+
+    /// Queue the well-formed request of a client, or answer it.
+    pub(crate) fn request(
+        &mut self,
+        frame: &Frame,
+        area: &Request,
+        gate: Gate,
+        clients: &ClientTable,
+        rules: &impl Rules,
+        responder: &mut Responder<'_>,
+    ) {
+        let (client, request) = (area.client, area.request);
+        if !gate.serves {
+            return responder.redirect(client, request);
         }
-        if !self.leads() || self.abdicated {
-            self.redirect(client, request);
-            return;
+        if !gate.admits {
+            return responder.busy(client, request);
         }
-        if !self.admits() {
-            self.busy(client, request);
-            return;
+        if !rules.is_in_force(frame.header.release, gate.release) {
+            return responder.too_new(client, request);
         }
-        if !self
-            .rules
-            .is_in_force(frame.header.release, self.release_in_force())
-        {
-            self.too_new(client, request);
-            return;
-        }
+        let request_checksum = frame.header.checksum;
         let checksum = checksum_body(&frame.body);
         if area.operation == Operation::REGISTER {
-            if self.admission.in_flight.contains_key(&client) {
+            if self.in_flight.contains_key(&client) {
                 return;
             }
-        } else if !self.is_fresh(&area, checksum, frame.header.checksum) {
-            return;
+        } else {
+            let verdict = clients.check(rules, client, area.session, request, checksum);
+            if !self.is_fresh(area, &verdict, checksum, request_checksum, responder) {
+                return;
+            }
         }
-        if self.queue_is_full() {
-            self.busy(client, request);
-            return;
+        if self.is_full(gate) {
+            return responder.busy(client, request);
         }
-        self.admission.in_flight.insert(
+        self.in_flight.insert(
             client,
             InFlight {
                 request,
                 checksum,
-                request_checksum: frame.header.checksum,
+                request_checksum,
                 op: None,
             },
         );
-        self.admission.queue.push_back(Waiting {
+        self.queue.push_back(Waiting {
             client,
             session: area.session,
             request,
-            request_checksum: frame.header.checksum,
+            request_checksum,
             user_id: area.user_id,
             count: area.count,
             ack_level: area.ack_level,
             operation: area.operation,
-            ticket: 0,
+            request_id: 0,
             body: frame.body.clone(),
         });
     }
 
     /// Return whether a request of a session must be prepared; otherwise answer the request.
-    fn is_fresh(&mut self, area: &Request, checksum: u128, request_checksum: u128) -> bool {
-        let Request {
-            client,
-            session,
-            request,
-            ..
-        } = *area;
-        let verdict = self
-            .clients
-            .check(&self.rules, client, session, request, checksum);
+    fn is_fresh(
+        &self,
+        area: &Request,
+        verdict: &Verdict<'_>,
+        checksum: u128,
+        request_checksum: u128,
+        responder: &mut Responder<'_>,
+    ) -> bool {
+        let (client, session) = (area.client, area.session);
         match verdict {
             Verdict::NoSession => {
                 // The registration may still be in flight.
-                if !self.admission.in_flight.contains_key(&client) {
-                    self.evict(client, session, EvictionReason::NoSession);
+                if !self.in_flight.contains_key(&client) {
+                    responder.evict(client, session, EvictionReason::NoSession);
                 }
             }
-            Verdict::Fenced => self.evict(client, session, EvictionReason::SessionFenced),
-            Verdict::Unknown => self.evict(client, session, EvictionReason::Protocol),
-            Verdict::Stale => self.notice(Notice::DuplicateRequest),
+            Verdict::Fenced => responder.evict(client, session, EvictionReason::SessionFenced),
+            Verdict::Unknown => responder.evict(client, session, EvictionReason::Protocol),
+            Verdict::Stale => responder.outbox.notice(Notice::DuplicateRequest),
             Verdict::Repeated(entry) => {
-                let entry = entry.clone();
-                self.notice(Notice::DuplicateRequest);
-                self.reply(client, &entry, request_checksum);
+                responder.outbox.notice(Notice::DuplicateRequest);
+                responder.reply(client, entry, request_checksum);
             }
-            Verdict::Reused(entry) => {
-                let entry = entry.clone();
-                self.reply_reused(client, &entry, request_checksum);
-            }
-            Verdict::Fresh => match self.admission.in_flight.get(&client) {
+            Verdict::Reused(entry) => responder.reply_reused(client, entry, request_checksum),
+            Verdict::Fresh => match self.in_flight.get(&client) {
                 None => return true,
                 // The reply follows when the operation has been executed.
-                Some(open) if open.request == request && open.checksum == checksum => {
-                    self.notice(Notice::DuplicateRequest);
+                Some(open) if open.request == area.request && open.checksum == checksum => {
+                    responder.outbox.notice(Notice::DuplicateRequest);
                 }
-                Some(_) => self.busy(client, request),
+                Some(_) => responder.busy(client, area.request),
             },
         }
         false
     }
 
-    /// Return whether one more prepare can be made now. Prepares wait until the time window is known: after a start the
-    /// log time would resume in the past, and a lease granted at that time would expire with the next operation.
-    pub(in crate::replica) fn may_prepare(&self) -> bool {
-        self.pipeline_has_room() && self.now.wall.is_known()
+    fn is_full(&self, gate: Gate) -> bool {
+        !gate.may_prepare && self.queue.len() >= self.queue_max
     }
 
-    fn queue_is_full(&self) -> bool {
-        !self.may_prepare() && self.admission.queue.len() >= self.config.request_queue_max
-    }
-
-    pub(in crate::replica) fn on_proposal(&mut self, proposal: Proposal) {
-        let Proposal {
-            request_id: ticket,
-            operation,
-            user_id,
-            min_release: since,
-            body,
-        } = proposal;
-        let outcome = if !self.leads() || self.abdicated {
-            Outcome::Redirected {
-                primary: self.primary_hint(),
-            }
-        } else if !is_for_state_machine(operation) || body.len() > self.config.batch_bytes_max {
+    /// Queue a proposal of this process, or answer it.
+    pub(crate) fn propose(
+        &mut self,
+        proposal: Proposal,
+        gate: Gate,
+        rules: &impl Rules,
+        responder: &mut Responder<'_>,
+    ) {
+        let request_id = proposal.request_id;
+        let refused = if !gate.serves {
+            return responder.redirect_proposal(request_id);
+        } else if !proposal.operation.is_for_state_machine()
+            || proposal.body.len() > self.batch_bytes_max
+        {
             Outcome::Refused
-        } else if !self.rules.is_in_force(since, self.release_in_force()) {
+        } else if !rules.is_in_force(proposal.min_release, gate.release) {
             Outcome::ReleaseNotInForce {
-                in_force: self.release_in_force(),
+                in_force: gate.release,
             }
-        } else if !self.admits() || self.queue_is_full() {
+        } else if !gate.admits || self.is_full(gate) {
             Outcome::Busy
         } else {
-            self.admission.queue.push_back(Waiting {
+            return self.queue.push_back(Waiting {
                 client: 0,
                 session: 0,
                 request: 0,
                 request_checksum: 0,
-                user_id,
+                user_id: proposal.user_id,
                 count: 1,
                 ack_level: 0,
-                operation,
-                ticket,
-                body,
+                operation: proposal.operation,
+                request_id,
+                body: proposal.body,
             });
-            return;
         };
-        self.out.push(Output::Proposed {
-            request_id: ticket,
-            outcome,
-        });
+        responder.outbox.answer_proposal(request_id, refused);
     }
 
-    /// Make prepares of the queued requests, as far as the pipeline has room.
-    pub(in crate::replica) fn admit(&mut self) -> Flow {
-        while !self.admission.queue.is_empty() && self.admits() && self.may_prepare() {
-            self.admit_batch()?;
-        }
-        Ok(())
-    }
-
-    fn admit_batch(&mut self) -> Flow {
-        let batch = self.take_batch();
-        let Some(first) = batch.first() else {
-            return Ok(());
+    /// Take the requests for the next prepare; none if no request waits.
+    pub(crate) fn next_batch(&mut self) -> Option<Batch> {
+        let batch = self.take_adjacent();
+        let first = batch.first()?;
+        let area = Prepare {
+            user_id: first.user_id,
+            count: batch.iter().map(|waiting| waiting.count).sum(),
+            operation: first.operation,
+            ..Prepare::default()
         };
-        let (operation, user_id) = (first.operation, first.user_id);
-        let count = batch.iter().map(|waiting| waiting.count).sum();
-        let tickets: Vec<u64> = batch.iter().map(|waiting| waiting.ticket).collect();
-        let clients: Vec<u128> = batch.iter().map(|waiting| waiting.client).collect();
+        let request_ids = batch.iter().map(|waiting| waiting.request_id).collect();
+        let clients = batch.iter().map(|waiting| waiting.client).collect();
         let (area, body) = if let [single] = batch.as_slice() {
             let area = Prepare {
                 request_checksum: single.request_checksum,
                 client: single.client,
                 request: single.request,
                 session: single.session,
-                user_id,
-                count,
-                operation,
-                ..Prepare::default()
+                ..area
             };
             (area, single.body.clone())
         } else {
@@ -327,91 +350,73 @@ impl<R: Rules> Replica<R> {
                 })
                 .collect();
             let area = Prepare {
-                user_id,
-                count,
-                operation,
                 flags: PrepareFlags::MULTI,
-                ..Prepare::default()
+                ..area
             };
             (area, Slice::from_vec(multi::encode(&requests)))
         };
-        let release = self
-            .header(self.head)
-            .map_or(Release::FIRST, PrepareHeader::release_in_force);
-        self.prepare(release, area, body)?;
-        for client in clients {
-            if let Some(open) = self.admission.in_flight.get_mut(&client) {
-                open.op = Some(self.head);
-            }
-        }
-        self.note_tickets(tickets);
-        Ok(())
-    }
-
-    fn note_tickets(&mut self, tickets: Vec<u64>) {
-        let checksum = self.header(self.head).map_or(0, |header| header.checksum);
-        let before = if tickets.iter().any(|ticket| *ticket != 0) {
-            self.admission
-                .proposal_ids
-                .insert(self.head, (checksum, tickets))
-        } else {
-            self.admission.proposal_ids.remove(&self.head)
-        };
-        // This log has another prepare in the place of one that this replica made in an earlier view. The earlier
-        // prepare could still win if this view ends before any other replica hears of it, so the outcome of its
-        // commands is unknown.
-        for ticket in before.into_iter().flat_map(|(_, tickets)| tickets) {
-            if ticket != 0 {
-                self.report_unknown_outcome(ticket);
-            }
-        }
+        Some(Batch {
+            area,
+            body,
+            clients,
+            request_ids,
+        })
     }
 
     /// Take the requests that share the next prepare: adjacent in the queue, with the same operation and user.
-    fn take_batch(&mut self) -> Vec<Waiting> {
+    fn take_adjacent(&mut self) -> Vec<Waiting> {
         let mut batch: Vec<Waiting> = Vec::new();
         let mut bytes = 0;
-        while let Some(next) = self.admission.queue.front() {
+        while let Some(next) = self.queue.front() {
+            let is_alone = !next.operation.is_for_state_machine();
             if let Some(first) = batch.first() {
-                let joins = is_for_state_machine(next.operation)
+                let joins = !is_alone
                     && next.operation == first.operation
                     && next.user_id == first.user_id
-                    && batch.len() < self.config.batch_requests_max.min(multi::REQUESTS_MAX)
-                    && bytes + next.body.len() <= self.config.batch_bytes_max;
+                    && batch.len() < self.batch_requests_max
+                    && bytes + next.body.len() <= self.batch_bytes_max;
                 if !joins {
                     break;
                 }
             }
-            let Some(next) = self.admission.queue.pop_front() else {
-                break;
-            };
             bytes += next.body.len();
-            let alone = !is_for_state_machine(next.operation);
-            batch.push(next);
-            if alone {
+            batch.extend(self.queue.pop_front());
+            if is_alone {
                 break;
             }
         }
         batch
     }
 
-    /// Redirect the proposals of a former primary that the recorded log of the view has cut: they will never be executed,
-    /// and an operation that takes the place of one may not come for long.
-    pub(in crate::replica) fn redirect_cut_proposals(&mut self) {
-        for ticket in self.admission.take_above(self.head) {
-            self.redirect_proposal(ticket);
-        }
-    }
-
-    /// Redirect the clients of a former primary: requests that were not prepared go to the next primary.
-    pub(in crate::replica) fn redirect_clients(&mut self) {
-        self.admission.in_flight.clear();
-        for waiting in core::mem::take(&mut self.admission.queue) {
-            if waiting.ticket != 0 {
-                self.redirect_proposal(waiting.ticket);
-            } else if waiting.client != 0 {
-                self.redirect(waiting.client, waiting.request);
+    /// Record that a batch has become the prepare of `op`. Returns the request ids of proposals whose outcome is
+    /// unknown now.
+    ///
+    /// The log may have another prepare in the place of one that this replica made in an earlier view. The earlier prepare
+    /// could still win if this view ends before any other replica hears of it.
+    pub(crate) fn prepared(
+        &mut self,
+        clients: &[u128],
+        request_ids: Vec<u64>,
+        op: u64,
+        checksum: u128,
+    ) -> Vec<u64> {
+        for client in clients {
+            if let Some(open) = self.in_flight.get_mut(client) {
+                open.op = Some(op);
             }
         }
+        let before = if request_ids.iter().any(|id| *id != 0) {
+            self.proposal_ids.insert(op, (checksum, request_ids))
+        } else {
+            self.proposal_ids.remove(&op)
+        };
+        let ids = before.into_iter().flat_map(|(_, ids)| ids);
+        ids.filter(|id| *id != 0).collect()
     }
+}
+
+/// Request ids of proposals in these prepares.
+fn ids_of(prepares: BTreeMap<u64, (u128, Vec<u64>)>) -> Vec<u64> {
+    let ids = prepares.into_values().flat_map(|(_, ids)| ids);
+    ids.filter(|id| *id != 0).collect()
 }

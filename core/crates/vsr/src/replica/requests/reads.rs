@@ -5,10 +5,10 @@
 
 use alloc::vec::Vec;
 
-use crate::api::{Now, Output, ReadOutcome};
+use crate::api::{Output, ReadOutcome};
+use crate::quorum::Quorums;
+use crate::replica::outbox::Outbox;
 use crate::rules::Rules;
-
-use crate::replica::Replica;
 
 #[derive(Debug)]
 struct Waiting {
@@ -18,97 +18,77 @@ struct Waiting {
     round: u64,
 }
 
-#[derive(Debug, Default)]
-pub(in crate::replica) struct Reads {
+#[derive(Debug)]
+pub(crate) struct Reads {
+    /// Reads that are not confirmed. Empty unless this replica serves as primary.
     waiting: Vec<Waiting>,
-    /// Newest round that was announced, or will be at the end of this step.
+    /// Newest round that was announced, or will be at the end of this step. Never decreases.
     round: u64,
     /// True if a round begins at the end of this step.
     fresh: bool,
-    /// True if the next heartbeat requests answers.
-    pub(in crate::replica) want_answers: bool,
-    /// Newest round that each member answered in this view.
+    /// Newest round that each member answered in this view. None is above `round`.
     confirmed: Vec<u64>,
+    /// Index of this replica.
+    replica: u8,
 }
 
 impl Reads {
-    pub(in crate::replica) fn new(members: u8) -> Self {
+    pub(crate) fn new(replica: u8, members: u8) -> Self {
         Self {
+            waiting: Vec::new(),
+            round: 0,
+            fresh: false,
             confirmed: alloc::vec![0; usize::from(members)],
-            ..Self::default()
+            replica,
         }
     }
 
-    pub(in crate::replica) fn round(&self) -> u64 {
+    pub(crate) fn round(&self) -> u64 {
         self.round
     }
 
-    pub(in crate::replica) fn confirm(&mut self, replica: u8, round: u64) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn confirm(&mut self, replica: u8, round: u64) {
         // An answer to a round that was never asked proves nothing.
         if round <= self.round {
             let known = &mut self.confirmed[usize::from(replica)];
             *known = round.max(*known);
         }
     }
-}
 
-impl<R: Rules> Replica<R> {
-    /// Report when the local state machine holds everything that is committed by now. Answered by exactly one
-    /// [`Output::ReadReady`]. All requests of one step share a round.
-    pub fn read_index(&mut self, now: Now, id: u64, out: &mut Vec<Output>) {
-        self.guarded(now, out, |replica| {
-            if !replica.leads() || replica.abdicated {
-                replica.answer_read_elsewhere(id);
-                return Ok(());
-            }
-            if !replica.reads.fresh {
-                replica.reads.fresh = true;
-                replica.reads.round += 1;
-            }
-            // Until a primary has executed the log that it inherited, it does not know everything that was committed
-            // before.
-            let index = replica.commit_max.max(replica.view_start_op);
-            replica.reads.waiting.push(Waiting {
-                id,
-                index,
-                round: replica.reads.round,
-            });
-            Ok(())
-        });
-    }
-
-    fn answer_read_elsewhere(&mut self, id: u64) {
-        self.out.push(Output::ReadReady {
+    /// Wait until a quorum confirms that this replica leads, and the state machine has reached `index`.
+    pub(crate) fn wait(&mut self, id: u64, index: u64) {
+        if !self.fresh {
+            self.fresh = true;
+            self.round += 1;
+        }
+        self.waiting.push(Waiting {
             id,
-            outcome: ReadOutcome::Redirected {
-                primary: self.primary_hint(),
-            },
+            index,
+            round: self.round,
         });
     }
 
-    pub(in crate::replica) fn fail_reads(&mut self) {
-        for waiting in core::mem::take(&mut self.reads.waiting) {
-            self.answer_read_elsewhere(waiting.id);
-        }
-        self.reads.fresh = false;
-        self.reads.confirmed.fill(0);
-        self.timers.probe.stop();
+    /// Return whether a round begins now, at the end of a step.
+    pub(crate) fn take_fresh(&mut self) -> bool {
+        core::mem::take(&mut self.fresh)
     }
 
-    /// Start a round for new requests, and answer those that are confirmed. Called at the end of a step.
-    pub(in crate::replica) fn flush_reads(&mut self) {
-        if core::mem::take(&mut self.reads.fresh) && self.config.replica_count > 1 {
-            self.probe();
-        }
-        if self.reads.waiting.is_empty() {
-            return;
-        }
-        let needed = usize::from(self.rules.read_confirmations(self.quorums));
-        let own = usize::from(self.config.replica);
-        let commit_min = self.commit_min;
-        let mut ready = Vec::new();
-        let (rules, confirmed) = (&self.rules, &self.reads.confirmed);
-        self.reads.waiting.retain(|waiting| {
+    /// Answer the reads that are confirmed, now that operations up to `commit_min` are executed.
+    pub(crate) fn answer(
+        &mut self,
+        commit_min: u64,
+        rules: &impl Rules,
+        quorums: Quorums,
+        outbox: &mut Outbox,
+    ) {
+        let needed = usize::from(rules.read_confirmations(quorums));
+        let own = usize::from(self.replica);
+        let confirmed = &self.confirmed;
+        self.waiting.retain(|waiting| {
             let answers = confirmed
                 .iter()
                 .enumerate()
@@ -116,33 +96,29 @@ impl<R: Rules> Replica<R> {
                 .count();
             let done = answers >= needed && rules.read_ready(commit_min, waiting.index);
             if done {
-                ready.push(waiting.id);
+                outbox.push(Output::ReadReady {
+                    id: waiting.id,
+                    outcome: ReadOutcome::Ready { op: commit_min },
+                });
             }
             !done
         });
-        for id in ready {
-            self.out.push(Output::ReadReady {
-                id,
-                outcome: ReadOutcome::Ready { op: commit_min },
-            });
-        }
-        if self.reads.waiting.is_empty() {
-            self.timers.probe.stop();
-        }
     }
 
-    fn probe(&mut self) {
-        self.announce_commit = true;
-        self.reads.want_answers = true;
-        self.timers.probe.backoff.reset();
-        self.arm_probe();
-    }
-
-    pub(in crate::replica) fn on_probe_timeout(&mut self) {
-        if self.leads() && !self.abdicated && !self.reads.waiting.is_empty() {
-            self.announce_commit = true;
-            self.reads.want_answers = true;
-            self.arm_probe();
+    /// Refer all reads to the primary, because this replica serves no longer.
+    pub(crate) fn fail(&mut self, primary: u8, outbox: &mut Outbox) {
+        for waiting in core::mem::take(&mut self.waiting) {
+            refer(waiting.id, primary, outbox);
         }
+        self.fresh = false;
+        self.confirmed.fill(0);
     }
+}
+
+/// Refer a read to the primary.
+pub(crate) fn refer(id: u64, primary: u8, outbox: &mut Outbox) {
+    outbox.push(Output::ReadReady {
+        id,
+        outcome: ReadOutcome::Redirected { primary },
+    });
 }

@@ -14,7 +14,7 @@ use crate::rules::Rules;
 
 /// Summary of one replica's log.
 #[derive(Debug, Clone)]
-pub(in crate::replica) struct Summary {
+pub(crate) struct Summary {
     area: DoViewChange,
     /// Headers from `area.op` down, blank where unknown.
     headers: Vec<PrepareHeader>,
@@ -22,17 +22,17 @@ pub(in crate::replica) struct Summary {
 
 /// Log with which a view begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::replica) struct DecidedLog {
-    pub(in crate::replica) head: u64,
+pub(crate) struct DecidedLog {
+    pub(crate) head: u64,
     /// Highest operation that is certainly committed.
-    pub(in crate::replica) commit: u64,
+    pub(crate) commit: u64,
     /// Headers from the commit point (at least 1) to the head.
-    pub(in crate::replica) headers: BTreeMap<u64, PrepareHeader>,
-    pub(in crate::replica) loss_view: u32,
+    pub(crate) headers: BTreeMap<u64, PrepareHeader>,
+    pub(crate) loss_view: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::replica) enum Decision {
+pub(crate) enum Decision {
     /// More summaries are needed.
     Wait,
     /// All replicas have answered, and this operation can be neither kept nor discarded.
@@ -42,7 +42,7 @@ pub(in crate::replica) enum Decision {
 
 impl Summary {
     /// Create a summary if the headers match the fields.
-    pub(in crate::replica) fn new(area: DoViewChange, headers: Vec<PrepareHeader>) -> Option<Self> {
+    pub(crate) fn new(area: DoViewChange, headers: Vec<PrepareHeader>) -> Option<Self> {
         let descending = headers
             .iter()
             .enumerate()
@@ -82,7 +82,7 @@ impl Summary {
     }
 
     /// Return whether this replica can send the body of the canonical prepare of `op`.
-    pub(in crate::replica) fn serves(&self, op: u64, canonical: Option<u128>) -> bool {
+    pub(crate) fn serves(&self, op: u64, canonical: Option<u128>) -> bool {
         self.bit(self.area.present_bitset, op)
             && self
                 .header(op)
@@ -91,7 +91,7 @@ impl Summary {
 }
 
 /// Decide the log, or return what is missing.
-pub(in crate::replica) fn merge<'a>(
+pub(crate) fn merge<'a>(
     rules: &impl Rules,
     quorums: Quorums,
     summaries: impl Iterator<Item = &'a Summary>,

@@ -5,106 +5,109 @@
 
 use alloc::vec::Vec;
 
-use headrace_buffer::Slice;
-
 use crate::api::Status;
 use crate::frame::area::DoViewChange;
-use crate::frame::body::headers;
 use crate::frame::{PrepareHeader, SUFFIX_MAX};
+use crate::replica::log::Log;
+use crate::replica::view::View;
 use crate::rules::Rules;
-
-use crate::replica::Replica;
+use crate::superblock::Checkpoint;
 
 /// Suffix of a log.
 #[derive(Debug, Clone)]
-pub(in crate::replica) struct Suffix {
-    pub(in crate::replica) top: u64,
+pub(crate) struct Suffix {
+    pub(crate) top: u64,
     /// Headers from `top` down, blank where unknown; never empty.
-    pub(in crate::replica) headers: Vec<PrepareHeader>,
-    pub(in crate::replica) present: u128,
-    pub(in crate::replica) nacks: u128,
+    pub(crate) headers: Vec<PrepareHeader>,
+    present: u128,
+    nacks: u128,
 }
 
-impl<R: Rules> Replica<R> {
-    pub(in crate::replica) fn suffix(&self) -> Suffix {
-        let recorded = self.view_headers.first().map_or(0, PrepareHeader::op);
-        let head = self.rules.head_on_leaving(self.head, self.commit_max);
-        let top = if self.status == Status::Starting {
+impl Suffix {
+    /// Suffix of a log as it stands when `view` is left; `durable` is the operation of the durable checkpoint.
+    pub(crate) fn of(log: &Log, view: &View, rules: &impl Rules, durable: u64) -> Self {
+        let recorded = view.record().headers.first().map_or(0, PrepareHeader::op);
+        let head = rules.head_on_leaving(log.head(), log.commit_max());
+        let top = if view.status() == Status::Starting {
             head
         } else {
             head.max(recorded)
         };
-        let mut suffix = Suffix {
+        let mut suffix = Self {
             top,
             headers: Vec::new(),
             present: 0,
             nacks: 0,
         };
         if top == 0 {
-            suffix
-                .headers
-                .push(PrepareHeader::root(self.config.cluster, self.config.group));
+            // Without operations the checkpoint is the root.
+            suffix.headers.push(log.checkpoint().header);
             suffix.present = 1;
             return suffix;
         }
-        let lowest = self.commit_max.min(top).max(1);
-        for (index, op) in (lowest..=top).rev().take(SUFFIX_MAX).enumerate() {
-            self.describe(op, index, &mut suffix);
+        let lowest = log.commit_max().min(top).max(1);
+        for op in (lowest..=top).rev().take(SUFFIX_MAX) {
+            suffix.describe(op, log, view, rules, op <= durable);
         }
         suffix
     }
 
-    fn describe(&self, op: u64, index: usize, suffix: &mut Suffix) {
+    fn describe(
+        &mut self,
+        op: u64,
+        log: &Log,
+        view: &View,
+        rules: &impl Rules,
+        in_checkpoint: bool,
+    ) {
+        let bit = 1 << self.headers.len();
         let recorded = || {
-            self.view_headers
+            view.record()
+                .headers
                 .iter()
                 .find(|header| header.op() == op && !header.is_blank())
         };
-        let header = self.header(op).or_else(recorded).copied();
-        let in_checkpoint = op <= self.superblock.durable_checkpoint();
-        let mut evidence = self.log.evidence(op, in_checkpoint);
+        let header = log.header(op).or_else(recorded).copied();
+        let mut evidence = log.evidence(op, in_checkpoint);
         evidence.header = header.map(|header| header.checksum);
-        if header.is_some() && (self.log.is_available(op) || in_checkpoint) {
-            suffix.present |= 1 << index;
+        if header.is_some() && (log.is_available(op) || in_checkpoint) {
+            self.present |= bit;
         }
-        if self.rules.nack(evidence) {
-            suffix.nacks |= 1 << index;
+        if rules.nack(evidence) {
+            self.nacks |= bit;
         }
-        suffix
-            .headers
+        self.headers
             .push(header.unwrap_or_else(|| PrepareHeader::blank(op)));
     }
 
-    /// Newest operation up to which every operation above the durable checkpoint is stored here, undamaged and linked.
-    fn whole_through(&self) -> (u64, u128) {
-        let checkpoint = &self.superblock.durable().checkpoint;
-        let (mut op, mut checksum) = (checkpoint.op, checkpoint.header.checksum);
-        while let Some(next) = self.log.header(op + 1) {
-            if next.parent() != checksum || !self.log.is_available(op + 1) {
-                break;
-            }
-            (op, checksum) = (op + 1, next.checksum);
-        }
-        (op, checksum)
-    }
-
     /// Create the summary of the log for the primary of the view that has just been entered.
-    pub(in crate::replica) fn summary(&self, suffix: &Suffix) -> (DoViewChange, Slice) {
-        let (whole_op, whole_checksum) = self.whole_through();
-        let area = DoViewChange {
-            op: suffix.top,
-            commit_min: self.commit_min,
-            commit_max: self.commit_max,
-            checkpoint_op: self.superblock.durable_checkpoint(),
-            log_view: self.log_view,
-            header_count: u32::try_from(suffix.headers.len()).expect("at most SUFFIX_MAX"),
-            intact_op: whole_op,
-            intact_checksum: whole_checksum,
-            view_start_op: self.view_start_op,
-            loss_view: self.loss_view,
-            nack_bitset: suffix.nacks,
-            present_bitset: suffix.present,
-        };
-        (area, Slice::from_vec(headers::encode(&suffix.headers)))
+    pub(crate) fn summary(&self, log: &Log, view: &View, durable: &Checkpoint) -> DoViewChange {
+        let (intact_op, intact_checksum) = intact_through(log, durable);
+        DoViewChange {
+            op: self.top,
+            commit_min: log.commit_min(),
+            commit_max: log.commit_max(),
+            checkpoint_op: durable.op,
+            log_view: view.log_view(),
+            header_count: u32::try_from(self.headers.len()).expect("at most SUFFIX_MAX"),
+            intact_op,
+            intact_checksum,
+            view_start_op: view.start_op(),
+            loss_view: view.loss_view(),
+            nack_bitset: self.nacks,
+            present_bitset: self.present,
+        }
     }
+}
+
+/// Newest operation up to which every operation above the durable checkpoint is stored here, undamaged and linked.
+fn intact_through(log: &Log, durable: &Checkpoint) -> (u64, u128) {
+    let (mut op, mut checksum) = (durable.op, durable.header.checksum);
+    while let Some(next) = log.entry(op + 1) {
+        if next.parent() != checksum || !log.is_available(op + 1) {
+            break;
+        }
+        (op, checksum) = (op + 1, next.checksum);
+    }
+    (op, checksum)
 }

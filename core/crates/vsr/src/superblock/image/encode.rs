@@ -45,6 +45,7 @@ use twox_hash::XxHash3_128;
 use super::{Checkpoint, Superblock};
 use crate::frame::field::{Field, number};
 use crate::frame::{HEADER_BYTES, MEMBERS_MAX, PrepareHeader, SUFFIX_MAX};
+use crate::superblock::RecordedView;
 
 /// Number of copies of a superblock.
 pub const COPIES: usize = 4;
@@ -102,7 +103,7 @@ impl Superblock {
     pub fn encode(&self, copy: usize) -> Box<[u8; COPY_BYTES]> {
         assert!(copy < COPIES, "there are {COPIES} copies");
         assert!(
-            self.members.len() <= MEMBERS_MAX && self.view_headers.len() <= SUFFIX_MAX,
+            self.members.len() <= MEMBERS_MAX && self.view.headers.len() <= SUFFIX_MAX,
             "members and headers have limits"
         );
         let mut bytes: Box<[u8; COPY_BYTES]> = vec![0; COPY_BYTES]
@@ -120,16 +121,16 @@ impl Superblock {
         self.incarnation.put(&mut bytes[104..]);
         self.boot_id.put(&mut bytes[112..]);
         self.epoch.put(&mut bytes[128..]);
-        self.view.put(&mut bytes[132..]);
-        self.log_view.put(&mut bytes[136..]);
-        self.loss_view.put(&mut bytes[140..]);
-        self.view_head_op.put(&mut bytes[144..]);
-        self.view_start_op.put(&mut bytes[152..]);
+        self.view.number.put(&mut bytes[132..]);
+        self.view.log_view.put(&mut bytes[136..]);
+        self.view.loss_view.put(&mut bytes[140..]);
+        self.view.head_op.put(&mut bytes[144..]);
+        self.view.start_op.put(&mut bytes[152..]);
         self.commit_max.put(&mut bytes[160..]);
         bytes[168] = self.replica;
         bytes[169] = count(self.members.len());
         bytes[171] = u8::from(self.clean_shutdown);
-        u32::from(count(self.view_headers.len())).put(&mut bytes[172..]);
+        u32::from(count(self.view.headers.len())).put(&mut bytes[172..]);
         put_nodes(&self.members, &mut bytes[MEMBERS_OFFSET..]);
         self.checkpoint.op.put(&mut bytes[272..]);
         self.checkpoint.artifact.put(&mut bytes[280..]);
@@ -139,7 +140,7 @@ impl Superblock {
         bytes[CHECKPOINT_HEADER_OFFSET..CHECKPOINT_HEADER_END]
             .copy_from_slice(&self.checkpoint.header.encode());
         let (places, _) = bytes[VIEW_HEADERS_OFFSET..].as_chunks_mut::<HEADER_BYTES>();
-        for (place, header) in places.iter_mut().zip(&self.view_headers) {
+        for (place, header) in places.iter_mut().zip(&self.view.headers) {
             *place = header.encode();
         }
         let checksum = checksum_copy(&bytes);
@@ -214,11 +215,16 @@ fn read(bytes: &[u8; COPY_BYTES]) -> Option<Superblock> {
         replica: bytes[168],
         epoch: number(bytes, 128),
         members: nodes(&bytes[MEMBERS_OFFSET..], members),
-        view: number(bytes, 132),
-        log_view: number(bytes, 136),
-        view_head_op: number(bytes, 144),
-        view_start_op: number(bytes, 152),
-        loss_view: number(bytes, 140),
+        view: RecordedView {
+            number: number(bytes, 132),
+            log_view: number(bytes, 136),
+            head_op: number(bytes, 144),
+            start_op: number(bytes, 152),
+            loss_view: number(bytes, 140),
+            headers: headers
+                .map(|header| PrepareHeader::decode(header).ok())
+                .collect::<Option<_>>()?,
+        },
         commit_max: number(bytes, 160),
         incarnation: number(bytes, 104),
         boot_id: number(bytes, 112),
@@ -231,8 +237,5 @@ fn read(bytes: &[u8; COPY_BYTES]) -> Option<Superblock> {
             len: number(bytes, 288),
             digest: number(bytes, 320),
         },
-        view_headers: headers
-            .map(|header| PrepareHeader::decode(header).ok())
-            .collect::<Option<_>>()?,
     })
 }

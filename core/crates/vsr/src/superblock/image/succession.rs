@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::Superblock;
+use crate::superblock::Superblock;
 
 /// Rule that a write of this superblock would violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -23,24 +23,9 @@ impl Superblock {
     pub fn is_consistent(&self) -> bool {
         usize::from(self.replica) < self.members.len()
             && self.sequence > 0
-            && self.log_view <= self.view
-            && self.loss_view <= self.log_view
             && self.checkpoint.header.op() == self.checkpoint.op
             && !self.checkpoint.header.is_blank()
-            && self.has_suffix()
-    }
-
-    /// Return whether the headers form a suffix: descending by one from the head, and linked where known.
-    fn has_suffix(&self) -> bool {
-        let Some(first) = self.view_headers.first() else {
-            return false;
-        };
-        first.op() == self.view_head_op
-            && self.view_headers.windows(2).all(|pair| {
-                let (child, parent) = (&pair[0], &pair[1]);
-                child.op().checked_sub(1) == Some(parent.op())
-                    && (child.is_blank() || parent.is_blank() || child.parent() == parent.checksum)
-            })
+            && self.view.is_consistent()
     }
 
     /// Check that this superblock may replace `previous`.
@@ -68,13 +53,13 @@ impl Superblock {
             ("epoch", self.epoch >= previous.epoch),
             (
                 "view",
-                (self.epoch, self.view) >= (previous.epoch, previous.view),
+                (self.epoch, self.view.number) >= (previous.epoch, previous.view.number),
             ),
             (
                 "log_view",
-                (self.epoch, self.log_view) >= (previous.epoch, previous.log_view),
+                (self.epoch, self.view.log_view) >= (previous.epoch, previous.view.log_view),
             ),
-            ("loss_view", self.loss_view >= previous.loss_view),
+            ("loss_view", self.view.loss_view >= previous.view.loss_view),
             ("incarnation", self.incarnation >= previous.incarnation),
         ];
         for (name, holds) in grows {
@@ -83,7 +68,7 @@ impl Superblock {
             }
         }
         // Only a declared loss may revert committed operations or the state.
-        if self.loss_view == previous.loss_view {
+        if self.view.loss_view == previous.view.loss_view {
             if self.commit_max < previous.commit_max {
                 return Err(SuccessionError::Backwards("commit_max"));
             }

@@ -38,7 +38,7 @@ fn describe(output: &Output) -> Option<String> {
         Output::Truncate { from_op, .. } => format!("truncate {from_op}.."),
         Output::Superblock { image, .. } => format!(
             "superblock view={} log_view={} head={} checkpoint={}",
-            image.view, image.log_view, image.view_head_op, image.checkpoint.op
+            image.view.number, image.view.log_view, image.view.head_op, image.checkpoint.op
         ),
         Output::Apply(operation) => format!("apply {}", operation.op),
         Output::Checkpoint { op, .. } => format!("checkpoint {op}"),
