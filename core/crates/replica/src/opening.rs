@@ -186,7 +186,7 @@ pub(crate) fn open(
     let process = random(config, &*machine)?;
     if let Some(peers) = &mut peers {
         let report = core.report();
-        peers.set_standing(trust.standing(&report, started_as, process), report.release);
+        peers.set_claim(trust.claim(&report, started_as, process), report.release);
     }
     let thread = ReplicaThread {
         core,

@@ -5,7 +5,7 @@
 
 use std::{io, sync::Arc};
 
-use headrace_vsr::{api::Report, trust::Standing};
+use headrace_vsr::{api::Report, trust::MemberClaim};
 
 use crate::{
     handle::Started,
@@ -141,10 +141,10 @@ impl SteppedReplica {
         self.thread.work.start_is_recorded
     }
 
-    /// Return whether this replica remembers a newer state of a peer than the peer's `standing`.
-    pub fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
+    /// Return whether this replica remembers a newer state of a peer than the peer's `claim`.
+    pub fn remembers_newer_state(&self, peer: u8, claim: MemberClaim) -> bool {
         let peers = self.thread.peers.as_ref();
-        peers.is_some_and(|peers| peers.remembers_newer_state(peer, standing))
+        peers.is_some_and(|peers| peers.remembers_newer_state(peer, claim))
     }
 
     /// State of the core.

@@ -172,7 +172,7 @@ impl ReplicaThread {
                 self.core.tick(time, &mut self.work.outputs);
             }
         }
-        self.update_standing(now.monotonic_ns);
+        self.update_claim(now.monotonic_ns);
         self.with_peers(|peers, out| peers.flush(now.monotonic_ns, out));
         self.publish(now);
     }
@@ -189,14 +189,14 @@ impl ReplicaThread {
         true
     }
 
-    /// Publish the standing of this replica to its peers, and check whether its votes count again.
-    fn update_standing(&mut self, now_ns: u64) {
+    /// Publish the claim of this replica to its peers, and check whether its votes count again.
+    fn update_claim(&mut self, now_ns: u64) {
         let Some(peers) = &mut self.peers else {
             return;
         };
         let report = self.core.report();
-        peers.set_standing(
-            self.trust.standing(&report, self.incarnation, self.process),
+        peers.set_claim(
+            self.trust.claim(&report, self.incarnation, self.process),
             report.release,
         );
         if self.trust.is_proven() {
@@ -389,7 +389,7 @@ impl ReplicaThread {
                 }
                 PeerEvent::HandshakeCompleted {
                     peer,
-                    standing,
+                    claim,
                     dialled,
                 } => {
                     if !dialled {
@@ -398,7 +398,7 @@ impl ReplicaThread {
                     let known = self
                         .peers
                         .as_mut()
-                        .map(|peers| peers.on_handshake(peer, standing));
+                        .map(|peers| peers.on_handshake(peer, claim));
                     if let Some(Err(rolled_back)) = known {
                         let line = format!("metadata replica {peer} must not go on: {rolled_back}");
                         self.log(Level::Error, line);
@@ -407,7 +407,7 @@ impl ReplicaThread {
                     self.watch.neighbours.ping_now();
                     self.work.events.push(Event::PeerConnected);
                     let others = (0..self.quorums.members).filter(|other| *other != self.replica);
-                    let change = self.trust.on_handshake(peer, standing, dialled, others);
+                    let change = self.trust.on_handshake(peer, claim, dialled, others);
                     self.trust_changed(change);
                 }
                 PeerEvent::LocalStateOutdated(why) => {
@@ -418,7 +418,7 @@ impl ReplicaThread {
         }
     }
 
-    /// Drop the frames of this turn that came before the peer dialled again. The peer has been welcomed with a standing from
+    /// Drop the frames of this turn that came before the peer dialled again. The peer has been welcomed with a claim from
     /// before them, and may have lost its disk since: it relies on it that no vote of its former process counts any more.
     fn forget_former_process(&mut self, peer: u8) {
         let is_from =

@@ -33,13 +33,13 @@ use crate::api::{Report, Status};
 use crate::frame::Command;
 use crate::quorum::Quorums;
 
-/// Interval at which peers are asked for their standing.
+/// Interval at which peers are asked for their claim.
 const ASK_EVERY_NS: u64 = 500_000_000;
 
-/// Standing of a replica. From it, other members distinguish a new group from a replica that lost its disk, and detect
+/// Claim of a replica. From it, other members distinguish a new group from a replica that lost its disk, and detect
 /// a data directory that is an older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct MemberClaim {
     /// True if the votes and acknowledgements of the replica count.
     pub is_proven: bool,
     /// Number of process starts on its data directory.
@@ -72,7 +72,7 @@ pub enum Trust {
 /// Knowledge of a rejoining replica about the others.
 #[derive(Debug, Default)]
 pub struct Rejoin {
-    heard: BTreeMap<u8, Standing>,
+    heard: BTreeMap<u8, MemberClaim>,
     /// View that was adopted, and the head of its log at that time.
     adopted: Option<(u32, u64)>,
     ask_at_ns: u64,
@@ -124,8 +124,8 @@ impl Trust {
         self.is_proven() || !matches!(command, Command::StartViewChange | Command::DoViewChange)
     }
 
-    /// Standing of this replica. `incarnation` and `process` as in [`Standing`].
-    pub fn standing(&self, report: &Report, incarnation: u64, process: u64) -> Standing {
+    /// Claim of this replica. `incarnation` and `process` as in [`MemberClaim`].
+    pub fn claim(&self, report: &Report, incarnation: u64, process: u64) -> MemberClaim {
         let has_history = match self {
             // A group in its first view with an empty log has nothing that a new replica could have forgotten, not even
             // a vote: replicas that start together need not wait for each other.
@@ -133,7 +133,7 @@ impl Trust {
             Self::Unproven(_) => false,
             Self::Rejoining(_) => true,
         };
-        Standing {
+        MemberClaim {
             is_proven: self.is_proven(),
             incarnation,
             process,
@@ -150,15 +150,15 @@ impl Trust {
     pub fn on_handshake(
         &mut self,
         peer: u8,
-        standing: Standing,
+        claim: MemberClaim,
         dialled: bool,
         mut others: impl Iterator<Item = u8>,
     ) -> TrustChange {
         match self {
             Self::Proven => TrustChange::Nothing,
-            Self::Unproven(_) if standing.has_history => {
+            Self::Unproven(_) if claim.has_history => {
                 let mut rejoin = Rejoin::default();
-                rejoin.hear(peer, standing, dialled);
+                rejoin.hear(peer, claim, dialled);
                 *self = Self::Rejoining(rejoin);
                 TrustChange::DiskWasLost
             }
@@ -171,7 +171,7 @@ impl Trust {
                 }
             }
             Self::Rejoining(rejoin) => {
-                rejoin.hear(peer, standing, dialled);
+                rejoin.hear(peer, claim, dialled);
                 TrustChange::Nothing
             }
         }
@@ -217,7 +217,7 @@ impl Trust {
         }
     }
 
-    /// Return those of the `others` whose standing must be requested now.
+    /// Return those of the `others` whose claim must be requested now.
     pub fn peers_to_query(&mut self, now_ns: u64, others: impl Iterator<Item = u8>) -> Vec<u8> {
         let Self::Rejoining(rejoin) = self else {
             return Vec::new();
@@ -292,35 +292,34 @@ impl PeerMemory {
     }
 
     /// Record a completed handshake with a peer that has lost no state.
-    pub fn on_handshake(&mut self, peer: u8, standing: Standing) {
-        if standing.is_proven {
+    pub fn on_handshake(&mut self, peer: u8, claim: MemberClaim) {
+        if claim.is_proven {
             let remembered = self.peers.entry(peer).or_default();
-            (remembered.incarnation, remembered.process) = (standing.incarnation, standing.process);
+            (remembered.incarnation, remembered.process) = (claim.incarnation, claim.process);
         } else {
             self.peers.remove(&peer);
         }
     }
 
-    /// Fail if a peer with this standing has lost state. A peer whose votes do not count knows that already.
-    pub fn check(&self, peer: u8, standing: Standing) -> Result<(), StateRolledBack> {
+    /// Fail if a peer with this claim has lost state. A peer whose votes do not count knows that already.
+    pub fn check(&self, peer: u8, claim: MemberClaim) -> Result<(), StateRolledBack> {
         let remembered = match self.peers.get(&peer) {
-            Some(remembered) if standing.is_proven => remembered,
+            Some(remembered) if claim.is_proven => remembered,
             _ => return Ok(()),
         };
-        let is_older = standing.incarnation < remembered.incarnation
-            || standing.incarnation == remembered.incarnation
-                && standing.process != remembered.process;
+        let is_older = claim.incarnation < remembered.incarnation
+            || claim.incarnation == remembered.incarnation && claim.process != remembered.process;
         if is_older {
             return Err(StateRolledBack::Incarnation {
-                incarnation: standing.incarnation,
+                incarnation: claim.incarnation,
                 known: remembered.incarnation,
             });
         }
         let (known_view, known_op) = remembered.acknowledged;
-        if (standing.log_view, standing.op) < (known_view, known_op) {
+        if (claim.log_view, claim.op) < (known_view, known_op) {
             return Err(StateRolledBack::Log {
-                log_view: standing.log_view,
-                op: standing.op,
+                log_view: claim.log_view,
+                op: claim.op,
                 known_view,
                 known_op,
             });
@@ -330,16 +329,16 @@ impl PeerMemory {
 }
 
 impl Rejoin {
-    fn hear(&mut self, peer: u8, standing: Standing, dialled: bool) {
+    fn hear(&mut self, peer: u8, claim: MemberClaim, dialled: bool) {
         if dialled {
-            self.heard.insert(peer, standing);
+            self.heard.insert(peer, claim);
         }
     }
 
     fn stands_in(&self, peer: u8, view: u32) -> bool {
         self.heard
             .get(&peer)
-            .is_some_and(|standing| standing.is_normal && standing.view == view)
+            .is_some_and(|claim| claim.is_normal && claim.view == view)
     }
 }
 
@@ -360,12 +359,12 @@ mod tests {
         OTHERS.into_iter()
     }
 
-    fn standing(has_history: bool, view: u32) -> Standing {
-        Standing {
+    fn claim(has_history: bool, view: u32) -> MemberClaim {
+        MemberClaim {
             has_history,
             is_normal: true,
             view,
-            ..Standing::default()
+            ..MemberClaim::default()
         }
     }
 
@@ -393,7 +392,7 @@ mod tests {
         let mut trust = Trust::unproven();
         assert!(!trust.may_send(Command::PrepareOk));
         assert!(trust.may_send(Command::RequestStartView));
-        let new = standing(false, 0);
+        let new = claim(false, 0);
         assert_eq!(
             trust.on_handshake(1, new, true, others()),
             TrustChange::Nothing
@@ -413,7 +412,7 @@ mod tests {
     #[test]
     fn two_empty_directories_do_not_begin_a_group_while_a_third_may_have_history() {
         let (mut one, mut two) = (Trust::unproven(), Trust::unproven());
-        let empty = |trust: &Trust| trust.standing(&report(0, 0, 0), 1, 1);
+        let empty = |trust: &Trust| trust.claim(&report(0, 0, 0), 1, 1);
         let (of_one, of_two) = (empty(&one), empty(&two));
         assert_eq!(
             one.on_handshake(1, of_two, true, others()),
@@ -423,13 +422,13 @@ mod tests {
             two.on_handshake(0, of_one, true, [0, 2].into_iter()),
             TrustChange::Nothing
         );
-        let history = Trust::Proven.standing(&report(3, 900, 900), 4, 4);
+        let history = Trust::Proven.claim(&report(3, 900, 900), 4, 4);
         assert_eq!(
             one.on_handshake(2, history, false, others()),
             TrustChange::DiskWasLost
         );
         // Knowledge of history spreads from one replica to the other.
-        let rejoining = one.standing(&report(0, 0, 0), 1, 1);
+        let rejoining = one.claim(&report(0, 0, 0), 1, 1);
         assert_eq!(
             two.on_handshake(0, rejoining, false, [0, 2].into_iter()),
             TrustChange::DiskWasLost
@@ -441,7 +440,7 @@ mod tests {
     fn a_lost_disk_keeps_silent_until_all_others_stand_where_it_does() {
         let mut trust = Trust::unproven();
         assert_eq!(
-            trust.on_handshake(1, standing(true, 4), true, others()),
+            trust.on_handshake(1, claim(true, 4), true, others()),
             TrustChange::DiskWasLost
         );
         assert!(
@@ -452,10 +451,10 @@ mod tests {
         };
         assert_eq!(observe(&mut trust, 10, 8, false), TrustChange::Nothing);
         assert_eq!(trust.peers_to_query(1, others()), [2]);
-        trust.on_handshake(2, standing(true, 3), true, others());
-        trust.on_handshake(2, standing(true, 4), false, others());
+        trust.on_handshake(2, claim(true, 3), true, others());
+        trust.on_handshake(2, claim(true, 4), false, others());
         assert_eq!(observe(&mut trust, 12, 10, false), TrustChange::Nothing);
-        trust.on_handshake(2, standing(true, 4), true, others());
+        trust.on_handshake(2, claim(true, 4), true, others());
         assert_eq!(observe(&mut trust, 12, 9, false), TrustChange::Nothing);
         assert_eq!(observe(&mut trust, 12, 10, true), TrustChange::Nothing);
         assert_eq!(observe(&mut trust, 12, 10, false), TrustChange::Rejoined);
@@ -472,26 +471,26 @@ mod tests {
         };
         let there = [1].into_iter();
         let observe = |trust: &mut Trust| trust.observe(&recovering, false, there.clone(), THREE);
-        trust.on_handshake(1, standing(true, 4), false, others());
+        trust.on_handshake(1, claim(true, 4), false, others());
         assert_eq!(
             observe(&mut trust),
             TrustChange::Nothing,
             "it may still send"
         );
-        trust.on_handshake(1, standing(true, 4), true, others());
+        trust.on_handshake(1, claim(true, 4), true, others());
         assert_eq!(observe(&mut trust), TrustChange::Rejoined);
     }
 
     /// CTL-5.
     #[test]
     fn an_older_copy_of_a_directory_is_noticed() {
-        let come = |incarnation, process, log_view, op| Standing {
+        let come = |incarnation, process, log_view, op| MemberClaim {
             is_proven: true,
             incarnation,
             process,
             log_view,
             op,
-            ..Standing::default()
+            ..MemberClaim::default()
         };
         let mut memory = PeerMemory::default();
         assert_eq!(memory.check(1, come(3, 30, 2, 50)), Ok(()));
@@ -523,22 +522,22 @@ mod tests {
         assert_eq!(cut, Ok(()), "a later view may have cut it");
         assert_eq!(memory.check(2, come(1, 1, 0, 0)), Ok(()), "another one");
         // A replica with an empty data directory starts over.
-        assert_eq!(memory.check(1, Standing::default()), Ok(()));
-        memory.on_handshake(1, Standing::default());
+        assert_eq!(memory.check(1, MemberClaim::default()), Ok(()));
+        memory.on_handshake(1, MemberClaim::default());
         assert_eq!(memory.check(1, come(1, 9, 3, 10)), Ok(()));
     }
 
     #[test]
     fn a_change_of_view_starts_the_proof_over() {
         let mut trust = Trust::unproven();
-        trust.on_handshake(1, standing(true, 4), true, others());
-        trust.on_handshake(2, standing(true, 4), true, others());
+        trust.on_handshake(1, claim(true, 4), true, others());
+        trust.on_handshake(2, claim(true, 4), true, others());
         let observe =
             |trust: &mut Trust, report: Report| trust.observe(&report, false, others(), THREE);
         assert_eq!(observe(&mut trust, report(4, 10, 8)), TrustChange::Nothing);
         assert_eq!(observe(&mut trust, report(5, 20, 12)), TrustChange::Nothing);
-        trust.on_handshake(1, standing(true, 5), true, others());
-        trust.on_handshake(2, standing(true, 5), true, others());
+        trust.on_handshake(1, claim(true, 5), true, others());
+        trust.on_handshake(2, claim(true, 5), true, others());
         assert_eq!(observe(&mut trust, report(5, 20, 19)), TrustChange::Nothing);
         assert_eq!(
             observe(&mut trust, report(5, 20, 20)),

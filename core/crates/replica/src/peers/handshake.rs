@@ -6,10 +6,10 @@
 //!
 //! ```text
 //! dialler                                             acceptor
-//!   Hello{protocol, release, standing, cluster, name, from, to, of, nonce}  ->
-//!           <-  Challenge{release, standing, nonce, HMAC(key, "accept", transcript)}   or Refused{why}
+//!   Hello{protocol, release, claim, cluster, name, from, to, of, nonce}  ->
+//!           <-  Challenge{release, claim, nonce, HMAC(key, "accept", transcript)}   or Refused{why}
 //!   Proof{HMAC(key, "dial", transcript)}                                  ->
-//!                 <-  Welcome{standing, HMAC(key, "welcome", transcript, standing)},
+//!                 <-  Welcome{claim, HMAC(key, "welcome", transcript, claim)},
 //!                     or Forgetful{why, HMAC(key, "forgetful", transcript, why)}, or Refused{why}
 //! ```
 //!
@@ -25,7 +25,7 @@ use ring::hmac;
 
 use headrace_vsr::{
     frame::Release,
-    trust::{PeerMemory, Standing},
+    trust::{MemberClaim, PeerMemory},
 };
 
 use crate::release;
@@ -49,22 +49,22 @@ const WELCOME: u8 = 4;
 const REFUSED: u8 = 5;
 const ROLLED_BACK: u8 = 6;
 
-const STANDING_BYTES: usize = 35;
+const CLAIM_BYTES: usize = 35;
 
-fn encode_standing(standing: Standing) -> [u8; STANDING_BYTES] {
-    let mut bytes = [0; STANDING_BYTES];
-    bytes[0] = u8::from(standing.is_proven);
-    bytes[1] = u8::from(standing.has_history);
-    bytes[2] = u8::from(standing.is_normal);
-    bytes[3..7].copy_from_slice(&standing.view.to_le_bytes());
-    bytes[7..11].copy_from_slice(&standing.log_view.to_le_bytes());
-    bytes[11..19].copy_from_slice(&standing.op.to_le_bytes());
-    bytes[19..27].copy_from_slice(&standing.incarnation.to_le_bytes());
-    bytes[27..35].copy_from_slice(&standing.process.to_le_bytes());
+fn encode_claim(claim: MemberClaim) -> [u8; CLAIM_BYTES] {
+    let mut bytes = [0; CLAIM_BYTES];
+    bytes[0] = u8::from(claim.is_proven);
+    bytes[1] = u8::from(claim.has_history);
+    bytes[2] = u8::from(claim.is_normal);
+    bytes[3..7].copy_from_slice(&claim.view.to_le_bytes());
+    bytes[7..11].copy_from_slice(&claim.log_view.to_le_bytes());
+    bytes[11..19].copy_from_slice(&claim.op.to_le_bytes());
+    bytes[19..27].copy_from_slice(&claim.incarnation.to_le_bytes());
+    bytes[27..35].copy_from_slice(&claim.process.to_le_bytes());
     bytes
 }
 
-fn decode_standing(bytes: &[u8; STANDING_BYTES]) -> Standing {
+fn decode_claim(bytes: &[u8; CLAIM_BYTES]) -> MemberClaim {
     let number = |at: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[at..at + 8]);
@@ -72,7 +72,7 @@ fn decode_standing(bytes: &[u8; STANDING_BYTES]) -> Standing {
     };
     let view =
         |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    Standing {
+    MemberClaim {
         is_proven: bytes[0] != 0,
         has_history: bytes[1] != 0,
         is_normal: bytes[2] != 0,
@@ -87,8 +87,8 @@ fn decode_standing(bytes: &[u8; STANDING_BYTES]) -> Standing {
 /// Identity of this replica in every handshake.
 #[derive(Debug)]
 pub struct Identity {
-    /// Current standing of this replica.
-    pub standing: Standing,
+    /// Current claim of this replica.
+    pub claim: MemberClaim,
     /// Cluster id, derived from the name.
     pub cluster: u128,
     /// Cluster name, at most [`CLUSTER_NAME_BYTES_MAX`] long.
@@ -142,8 +142,8 @@ pub enum Progress {
     Done {
         /// Index of the peer.
         peer: u8,
-        /// Standing of the peer.
-        standing: Standing,
+        /// Claim of the peer.
+        claim: MemberClaim,
     },
     /// The peer was refused: close the connection once the answer is sent.
     Refuse(String),
@@ -168,7 +168,7 @@ enum Step {
     },
     Proof {
         peer: u8,
-        standing: Standing,
+        claim: MemberClaim,
         transcript: Vec<u8>,
     },
     Welcome {
@@ -184,7 +184,7 @@ impl Handshake {
         hello.extend_from_slice(&MAGIC);
         hello.extend_from_slice(&PROTOCOL.to_le_bytes());
         hello.extend_from_slice(&us.release.0.to_le_bytes());
-        hello.extend_from_slice(&encode_standing(us.standing));
+        hello.extend_from_slice(&encode_claim(us.claim));
         hello.extend_from_slice(&us.cluster.to_le_bytes());
         hello.extend_from_slice(&[us.replica, peer, us.replicas]);
         hello.extend_from_slice(&nonce);
@@ -224,7 +224,7 @@ impl Handshake {
             let message: Vec<u8> = input.drain(..3 + length).skip(3).collect();
             match self.take(us, kind, &message, out) {
                 Ok(None) => {}
-                Ok(Some((peer, standing))) => return Progress::Done { peer, standing },
+                Ok(Some((peer, claim))) => return Progress::Done { peer, claim },
                 Err(Failure::Refused { why, answer }) => {
                     if let Some(kind) = answer {
                         put(out, kind, why.as_bytes());
@@ -242,7 +242,7 @@ impl Handshake {
         kind: u8,
         message: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Option<(u8, Standing)>, Failure> {
+    ) -> Result<Option<(u8, MemberClaim)>, Failure> {
         if kind == REFUSED {
             return Err(Failure::Refused {
                 why: format!("it refuses us: {}", printable(message)),
@@ -251,9 +251,9 @@ impl Handshake {
         }
         match (&self.step, kind) {
             (Step::Hello, HELLO) => {
-                let (peer, standing) = check_hello(us, message)?;
+                let (peer, claim) = check_hello(us, message)?;
                 let mut challenge = us.release.0.to_le_bytes().to_vec();
-                challenge.extend_from_slice(&encode_standing(us.standing));
+                challenge.extend_from_slice(&encode_claim(us.claim));
                 challenge.extend_from_slice(&self.nonce);
                 // Both sides sign the entire transcript.
                 let transcript = [message, &challenge].concat();
@@ -261,7 +261,7 @@ impl Handshake {
                 put(out, CHALLENGE, &challenge);
                 self.step = Step::Proof {
                     peer,
-                    standing,
+                    claim,
                     transcript,
                 };
                 Ok(None)
@@ -281,19 +281,19 @@ impl Handshake {
             (
                 Step::Proof {
                     peer,
-                    standing,
+                    claim,
                     transcript,
                 },
                 PROOF,
             ) => {
                 verify(us, b"dial", transcript, message)?;
-                if let Err(rolled_back) = us.memory.check(*peer, *standing) {
+                if let Err(rolled_back) = us.memory.check(*peer, *claim) {
                     let why = format!("replica {peer} must not go on: {rolled_back}");
                     append_signed(us, out, ROLLED_BACK, transcript, why.as_bytes());
                     return Err(Failure::Refused { why, answer: None });
                 }
-                append_signed(us, out, WELCOME, transcript, &encode_standing(us.standing));
-                Ok(Some((*peer, *standing)))
+                append_signed(us, out, WELCOME, transcript, &encode_claim(us.claim));
+                Ok(Some((*peer, *claim)))
             }
             (Step::Welcome { peer, transcript }, ROLLED_BACK) => {
                 let why = verify_final_message(us, ROLLED_BACK, transcript, message)?;
@@ -303,9 +303,9 @@ impl Handshake {
                 )))
             }
             (Step::Welcome { peer, transcript }, WELCOME) => {
-                let standing = verify_final_message(us, WELCOME, transcript, message)?;
-                let standing = standing.first_chunk().ok_or_else(malformed)?;
-                Ok(Some((*peer, decode_standing(standing))))
+                let claim = verify_final_message(us, WELCOME, transcript, message)?;
+                let claim = claim.first_chunk().ok_or_else(malformed)?;
+                Ok(Some((*peer, decode_claim(claim))))
             }
             _ => Err(malformed()),
         }
@@ -333,7 +333,7 @@ fn malformed() -> Failure {
     refuse("the handshake is garbled".to_owned())
 }
 
-fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
+fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, MemberClaim), Failure> {
     let rest = hello.strip_prefix(&MAGIC).ok_or_else(malformed)?;
     let (protocol, rest) = rest.split_first_chunk::<2>().ok_or_else(malformed)?;
     let protocol = u16::from_le_bytes(*protocol);
@@ -343,8 +343,8 @@ fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
         )));
     }
     let (release, rest) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
-    let (standing, rest) = rest
-        .split_first_chunk::<STANDING_BYTES>()
+    let (claim, rest) = rest
+        .split_first_chunk::<CLAIM_BYTES>()
         .ok_or_else(malformed)?;
     let (cluster, rest) = rest.split_first_chunk::<16>().ok_or_else(malformed)?;
     let (&[from, to, of], rest) = rest.split_first_chunk::<3>().ok_or_else(malformed)?;
@@ -386,7 +386,7 @@ fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
         )));
     }
     check_release(us, Release(u32::from_le_bytes(*release)))?;
-    Ok((from, decode_standing(standing)))
+    Ok((from, decode_claim(claim)))
 }
 
 fn check_release(us: &Identity, theirs: Release) -> Result<(), Failure> {

@@ -111,11 +111,11 @@ impl Incoming {
             match progress {
                 Progress::Wait => return Ok(()),
                 Progress::Refuse(why) | Progress::LocalStateOutdated(why) => return Err(Some(why)),
-                Progress::Done { peer, standing } => {
+                Progress::Done { peer, claim } => {
                     self.side = ConnectionPhase::Peer(peer);
                     out.push(PeerEvent::HandshakeCompleted {
                         peer,
-                        standing,
+                        claim,
                         dialled: false,
                     });
                 }

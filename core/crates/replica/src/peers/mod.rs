@@ -19,7 +19,7 @@ use std::{
 use headrace_model::Level;
 use headrace_vsr::{
     frame::{Area, Frame, Intake, Release},
-    trust::{PeerMemory, Standing, StateRolledBack},
+    trust::{MemberClaim, PeerMemory, StateRolledBack},
 };
 use rustix::event::{PollFd, PollFlags};
 
@@ -55,12 +55,12 @@ const ACCEPT_RETRY_NS: u64 = 100_000_000;
 pub(crate) enum PeerEvent {
     /// Frame received from the peer.
     Frame(Frame),
-    /// Handshake completed, with the standing that the peer reports.
+    /// Handshake completed, with the claim that the peer reports.
     HandshakeCompleted {
         /// Index of the peer.
         peer: u8,
-        /// Standing of the peer.
-        standing: Standing,
+        /// Claim of the peer.
+        claim: MemberClaim,
         /// True if this replica dialled.
         dialled: bool,
     },
@@ -148,7 +148,7 @@ impl Peers {
             .collect();
         Ok(Self {
             identity: Identity {
-                standing: Standing::default(),
+                claim: MemberClaim::default(),
                 cluster: config.cluster_id(),
                 cluster_name: config.cluster.clone(),
                 replica: config.replica,
@@ -273,26 +273,26 @@ impl Peers {
         }
     }
 
-    /// Set the standing and the release in force for future handshakes.
-    pub(crate) fn set_standing(&mut self, standing: Standing, in_force: Release) {
-        (self.identity.standing, self.identity.in_force) = (standing, in_force);
+    /// Set the claim and the release in force for future handshakes.
+    pub(crate) fn set_claim(&mut self, claim: MemberClaim, in_force: Release) {
+        (self.identity.claim, self.identity.in_force) = (claim, in_force);
     }
 
     /// Record a completed handshake. Fails if the peer has lost state that this replica remembers.
     pub(crate) fn on_handshake(
         &mut self,
         peer: u8,
-        standing: Standing,
+        claim: MemberClaim,
     ) -> Result<(), StateRolledBack> {
         let memory = &mut self.identity.memory;
-        memory.check(peer, standing)?;
-        memory.on_handshake(peer, standing);
+        memory.check(peer, claim)?;
+        memory.on_handshake(peer, claim);
         Ok(())
     }
 
-    /// Return whether a peer with this standing has lost state that this replica remembers.
-    pub(crate) fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
-        self.identity.memory.check(peer, standing).is_err()
+    /// Return whether a peer with this claim has lost state that this replica remembers.
+    pub(crate) fn remembers_newer_state(&self, peer: u8, claim: MemberClaim) -> bool {
+        self.identity.memory.check(peer, claim).is_err()
     }
 
     /// Remember the acknowledgement of a peer: see [`Memory`].
@@ -307,7 +307,7 @@ impl Peers {
         }
     }
 
-    /// Dial a peer again, to learn its current standing.
+    /// Dial a peer again, to learn its current claim.
     pub(crate) fn redial(&mut self, peer: u8, now_ns: u64) {
         if let Some(outgoing) = self.outgoing.iter_mut().find(|to| to.peer() == peer) {
             outgoing.ask_again(now_ns);

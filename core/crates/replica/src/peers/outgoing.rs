@@ -200,10 +200,10 @@ impl Outgoing {
                         self.fail(why.clone(), now_ns, out);
                         out.push(PeerEvent::LocalStateOutdated(why));
                     }
-                    (Progress::Done { peer, standing }, Ok(())) => {
+                    (Progress::Done { peer, claim }, Ok(())) => {
                         out.push(PeerEvent::HandshakeCompleted {
                             peer,
-                            standing,
+                            claim,
                             dialled: true,
                         });
                         self.opened(out);
@@ -243,7 +243,7 @@ impl Outgoing {
         ));
     }
 
-    /// Dial again, to learn the peer's current standing.
+    /// Dial again, to learn the peer's current claim.
     pub(super) fn ask_again(&mut self, now_ns: u64) {
         if matches!(self.state, State::Open(_)) && self.sent == self.queued.len() {
             self.state = State::Idle { until_ns: now_ns };

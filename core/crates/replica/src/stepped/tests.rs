@@ -158,14 +158,14 @@ impl Tested {
     }
 
     fn identity(&self, peer: u8, process: u64) -> Identity {
-        let standing = Standing {
+        let claim = MemberClaim {
             is_proven: true,
             incarnation: process,
             process,
-            ..Standing::default()
+            ..MemberClaim::default()
         };
         Identity {
-            standing,
+            claim,
             cluster: self.config.cluster_id(),
             cluster_name: self.config.cluster.clone(),
             replica: peer,
@@ -194,11 +194,11 @@ impl Tested {
         (wire, handshake, proof)
     }
 
-    /// Standing with which the replica welcomes the peer.
-    fn welcome(&self, peer: u8, wire: &Wire, handshake: &mut Handshake) -> Standing {
+    /// Claim with which the replica welcomes the peer.
+    fn welcome(&self, peer: u8, wire: &Wire, handshake: &mut Handshake) -> MemberClaim {
         let us = self.identity(peer, 0);
         match handshake.advance(&us, &mut wire.answers(), &mut Vec::new()) {
-            Progress::Done { standing, .. } => standing,
+            Progress::Done { claim, .. } => claim,
             other => panic!("{other:?}"),
         }
     }
@@ -232,7 +232,7 @@ impl Tested {
     }
 }
 
-/// A peer may have lost its disk and come back with an empty one. It takes the standing in the welcome for that of a replica
+/// A peer may have lost its disk and come back with an empty one. It takes the claim in the welcome for that of a replica
 /// to which its former process can say nothing more.
 #[test]
 fn ctl_5_a_former_process_is_not_heard_after_its_successor_was_welcomed() {
@@ -246,8 +246,8 @@ fn ctl_5_a_former_process_is_not_heard_after_its_successor_was_welcomed() {
     former.send(&tested.announcement(view + 1));
     wire.send(&proof);
     tested.turn();
-    let standing = tested.welcome(2, &wire, &mut handshake);
-    assert_eq!(standing.view, view);
+    let claim = tested.welcome(2, &wire, &mut handshake);
+    assert_eq!(claim.view, view);
     assert_eq!(tested.replica.report().view, view);
 
     // From the new process it counts.

@@ -1,7 +1,7 @@
 //! Interface of a kind of node.
 
 use headrace_vsr::api::Report;
-use headrace_vsr::trust::Standing;
+use headrace_vsr::trust::MemberClaim;
 
 use super::Cluster;
 use crate::client::ClientRequest;
@@ -104,7 +104,7 @@ pub(crate) trait Process {
     fn is_proven(&self) -> bool;
 
     /// Return whether it remembers a newer state of a peer than that which the peer announces.
-    fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool;
+    fn remembers_newer_state(&self, peer: u8, standing: MemberClaim) -> bool;
 
     /// Operation that its state machine has executed last, if it is known at any time.
     fn executed(&self) -> Option<u64>;

@@ -2,7 +2,7 @@
 //! continuing.
 
 use headrace_vsr::superblock;
-use headrace_vsr::trust::Standing;
+use headrace_vsr::trust::MemberClaim;
 
 use super::{Cluster, DirectoryCopy, Kind, MARKER, Node, Process as _, SUPERBLOCK, Storage as _};
 use crate::checker::{Cause, Check, Violation};
@@ -92,14 +92,14 @@ impl<K: Kind> Cluster<K> {
 }
 
 /// Upper bound of the standing that the replica of a copy would announce.
-fn standing_of(copy: &DirectoryCopy) -> Option<Standing> {
+fn standing_of(copy: &DirectoryCopy) -> Option<MemberClaim> {
     let opened = superblock::open(copy.disk.read(SUPERBLOCK)?).ok()?;
-    copy.disk.read(MARKER).is_none().then_some(Standing {
+    copy.disk.read(MARKER).is_none().then_some(MemberClaim {
         is_proven: true,
         incarnation: opened.superblock.incarnation + 1,
         process: u64::MAX,
         log_view: copy.log_view,
         op: copy.op,
-        ..Standing::default()
+        ..MemberClaim::default()
     })
 }

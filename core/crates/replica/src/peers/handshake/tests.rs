@@ -2,7 +2,7 @@ use super::*;
 
 fn identity(replica: u8) -> Identity {
     Identity {
-        standing: standing_of(replica),
+        claim: claim_of(replica),
         cluster: 7,
         cluster_name: "test".to_owned(),
         replica,
@@ -19,8 +19,8 @@ fn keys(secret: &str, accepted: &str) -> Keys {
     Keys::derive(secret, accepted, "test")
 }
 
-fn standing_of(replica: u8) -> Standing {
-    Standing {
+fn claim_of(replica: u8) -> MemberClaim {
+    MemberClaim {
         has_history: replica == 2,
         is_normal: replica == 0,
         view: u32::from(replica) + 70_000,
@@ -33,8 +33,8 @@ fn standing_of(replica: u8) -> Standing {
 }
 
 fn met(peer: u8) -> Progress {
-    let standing = standing_of(peer);
-    Progress::Done { peer, standing }
+    let claim = claim_of(peer);
+    Progress::Done { peer, claim }
 }
 
 /// Run both ends of an entire handshake; bytes arrive one by one if `dribble`.
@@ -235,7 +235,7 @@ fn no_bit_of_the_last_word_may_differ() {
     for is_forgetful in [false, true] {
         let (us, mut them) = (identity(0), identity(1));
         if is_forgetful {
-            let mut later = standing_of(0);
+            let mut later = claim_of(0);
             later.incarnation += 1;
             them.memory.on_handshake(0, later);
         }
@@ -257,6 +257,6 @@ fn no_bit_of_the_last_word_may_differ() {
                 believed => panic!("bit {bit}: {believed:?}"),
             }
         }
-        assert!(last_words > 8 * STANDING_BYTES);
+        assert!(last_words > 8 * CLAIM_BYTES);
     }
 }

@@ -4,7 +4,7 @@ use headrace_buffer::Slice;
 use headrace_vsr::api::Event as Input;
 use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::trust::{Standing, Trust, TrustChange};
+use headrace_vsr::trust::{MemberClaim, Trust, TrustChange};
 
 use super::{Bare, BareEvent, Cluster};
 use crate::cluster::MARKER;
@@ -22,7 +22,7 @@ pub(crate) struct Greeting {
     pub(super) to: u8,
     /// Disk generation of the sender.
     disk_generation: u64,
-    standing: Standing,
+    standing: MemberClaim,
     /// Incarnation of the process that this greeting answers.
     answers: Option<u64>,
     incarnation: u64,

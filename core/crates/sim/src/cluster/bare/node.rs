@@ -9,7 +9,7 @@ use headrace_vsr::journal::RecordedLog;
 use headrace_vsr::neighbours::Pings;
 use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::trust::{PeerMemory, Standing, Trust};
+use headrace_vsr::trust::{MemberClaim, PeerMemory, Trust};
 
 use super::store::{Place, Store};
 use super::{Part, meeting};
@@ -257,9 +257,9 @@ impl<R: Rules> Process<R> {
     }
 
     /// Standing that the replica announces.
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> MemberClaim {
         self.trust
-            .standing(&self.replica.report(), self.boots, self.incarnation)
+            .claim(&self.replica.report(), self.boots, self.incarnation)
     }
 
     pub(super) fn jobs(&mut self, part: Part) -> &mut Jobs<Done> {
@@ -342,7 +342,7 @@ impl<R: Rules> cluster::Process for Process<R> {
         self.trust.is_proven()
     }
 
-    fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
+    fn remembers_newer_state(&self, peer: u8, standing: MemberClaim) -> bool {
         self.memory.check(peer, standing).is_err()
     }
 

@@ -12,7 +12,7 @@ use headrace_vsr::api::Report;
 use headrace_vsr::frame::Release;
 use headrace_vsr::frame::area::Request;
 use headrace_vsr::neighbours::Reading;
-use headrace_vsr::trust::Standing;
+use headrace_vsr::trust::MemberClaim;
 
 use super::Host;
 use super::directory::{DataDirectory, DirectoryHandle};
@@ -106,7 +106,7 @@ impl cluster::Process for Process {
         self.stepped.is_proven()
     }
 
-    fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
+    fn remembers_newer_state(&self, peer: u8, standing: MemberClaim) -> bool {
         self.stepped.remembers_newer_state(peer, standing)
     }
 
