@@ -3,8 +3,9 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use headrace_model::{Namespace, Offset};
+use headrace_model::{Namespace, Offset, Timestamp};
 
+use crate::batch::LogPlace;
 use crate::storage::{FileName, StorageError};
 
 /// Failure of a log.
@@ -155,6 +156,71 @@ pub enum AppendError {
     /// The log failed earlier.
     #[error("{0}")]
     Failed(Arc<Failure>),
+}
+
+/// Reason why a run was not appended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Too many bytes are queued for writing. Wait and retry.
+    #[error("too many bytes wait to be written")]
+    Busy,
+    /// The log failed earlier.
+    #[error("{0}")]
+    Failed(Arc<Failure>),
+    /// The run neither continues the open segment nor begins one at the end of the log.
+    #[error("a run at {place:?} does not continue a log that ends at {end:?}")]
+    Place {
+        /// Place of the run.
+        place: LogPlace,
+        /// End of the log.
+        end: LogPlace,
+    },
+    /// A message is not one that the leader can have stored there.
+    #[error("message {offset}, at byte {at} of the run, {fault}")]
+    Message {
+        /// Offset that the message must have.
+        offset: Offset,
+        /// Position in the run.
+        at: usize,
+        /// The fault.
+        fault: MessageFault,
+    },
+    /// The run has another number of messages than it states.
+    #[error("a run of {stated} messages has {found}")]
+    Count {
+        /// Number that the run states.
+        stated: u32,
+        /// Number of its messages.
+        found: u64,
+    },
+}
+
+/// Fault of a message in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MessageFault {
+    /// The run ends within the message.
+    #[error("is not complete")]
+    Incomplete,
+    /// The message has another offset.
+    #[error("has offset {found}")]
+    Offset {
+        /// Offset of the message.
+        found: Offset,
+    },
+    /// A length exceeds its limit, or a reserved field is set.
+    #[error("has fields that no accepted message has")]
+    Fields,
+    /// The checksum does not match.
+    #[error("does not match its checksum")]
+    Checksum,
+    /// The timestamp is earlier than that of the message before in the same segment.
+    #[error("has timestamp {found:?}, after one with {before:?}")]
+    Timestamp {
+        /// Timestamp of the message.
+        found: Timestamp,
+        /// Timestamp of the message before.
+        before: Timestamp,
+    },
 }
 
 /// Reason why messages cannot be read.

@@ -15,7 +15,7 @@
 //! | `Record` | the manifest on disk, and what the next one says | `record`; `manifest`, `openings` |
 //! | `Removals` | the files to be removed | `removal`: `queue` |
 //! | `Health` | a failure, and lack of space, which passes | `state`: `health` |
-//! | `Writer` | appends, group commit, syncs, index entries | `writing`: `append`, `stamp`, `write`, `sync`, `due` |
+//! | `Writer` | appends, group commit, syncs, index entries | `writing`: `append`, `stamp`, `stamped`, `write`, `sync`, `due` |
 //! | `Reader` | reads, indexes that are loaded, plans of ranges | `reading`: `read`, `loading`, `planning` |
 //! | `Remover` | removal of segments, retention, purges | `removal`: `wipe`, `retention` |
 //! | `Recovery` | opening from the files | `recovery`: `identity`, `foreign`, `scanning`, `losses`, `recovered` |
@@ -43,9 +43,9 @@ pub mod storage;
 mod walk;
 mod writing;
 
-pub use batch::Batch;
+pub use batch::{Batch, COPIED_BYTES_MAX, LogPlace, Run};
 pub use config::{IndexCaching, LogConfig, StageLimits};
-pub use error::{AppendError, Failure, Notice, ReadError};
+pub use error::{AppendError, Failure, MessageFault, Notice, ReadError, RunError};
 pub use log::Log;
 pub use manifest::Generation;
 pub use operations::Operations;
@@ -56,4 +56,4 @@ pub use removal::retention::RemovalProgress;
 pub use removal::retention::{Removed, Retention, RetentionRule};
 pub use state::LogState;
 pub use walk::accepted_bytes;
-pub use writing::append::{Appended, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX};
+pub use writing::append::{Appended, CLOCK_SETBACK_MICROS_MAX};

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use headrace_buffer::BufferPool;
 use headrace_model::{Offset, Opening, Timestamp, limits};
 
+use crate::batch::LogPlace;
 use crate::config::{IndexCaching, LogConfig};
 use crate::error::{Failure, Notice};
 use crate::manifest::{Generation, Owner};
@@ -308,6 +309,18 @@ impl LogState {
     /// Offset of the next message.
     pub fn next_offset(&self) -> Offset {
         self.ends.next
+    }
+
+    /// Place of the next message, unless it begins another segment.
+    pub fn end_place(&self) -> LogPlace {
+        let next = self.ends.next;
+        let open = self.segments.back();
+        let (segment, position) = open.map_or((next, 0), |open| (open.base, open.size));
+        LogPlace {
+            segment,
+            position,
+            base: next,
+        }
     }
 
     /// End of the messages in the log file.

@@ -1,7 +1,7 @@
 //! Append path: from a batch that arrives to bytes in the files of the log.
 //!
-//! A batch is admitted (`append`) and stamped in one pass (`stamp`), waits in memory (`tail`), and is written
-//! (`write`) and synced (`sync`) together with others.
+//! A batch is admitted (`append`) and stamped in one pass (`stamp`), or verified if it is stamped already (`stamped`). It
+//! waits in memory (`tail`), and is written (`write`) and synced (`sync`) together with others.
 
 use fastrand::Rng;
 use headrace_model::{Offset, Timestamp};
@@ -9,6 +9,7 @@ use headrace_model::{Offset, Timestamp};
 pub(crate) mod append;
 mod due;
 pub(crate) mod stamp;
+mod stamped;
 mod sync;
 pub(crate) mod tail;
 pub(crate) mod write;

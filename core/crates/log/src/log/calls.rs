@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use headrace_model::{Offset, Timestamp};
 
-use crate::batch::Batch;
-use crate::error::{AppendError, Notice, ReadError};
+use crate::batch::{Batch, Run};
+use crate::error::{AppendError, Notice, ReadError, RunError};
 use crate::log::Log;
 use crate::operations::pending::ReadId;
 use crate::reading::job::{Messages, ReadFrom, Started};
@@ -42,6 +42,26 @@ impl Log {
         let (state, reader) = (&mut self.state, &mut self.reader);
         self.writer
             .append_copied(now, messages, messages_count, state, reader)
+    }
+
+    /// Append a run of a leader's log as it is, or nothing of it: the segments get the bytes that those of the leader have.
+    /// The log begins no segment by itself.
+    ///
+    /// # Panics
+    /// If the log is not open.
+    pub fn append_stamped(&mut self, now: Timestamp, run: Run) -> Result<Appended, RunError> {
+        self.writer.append_stamped(now, run, &mut self.state)
+    }
+
+    /// Seal the open segment if it has messages: the next one begins another.
+    ///
+    /// # Panics
+    /// If the log is not open.
+    pub fn roll(&mut self) {
+        assert!(self.state.is_open(), "only an open log begins a segment");
+        if self.state.segments.back().is_some_and(|open| open.size > 0) {
+            self.state.begin_segment();
+        }
     }
 
     /// Return true if `length` more bytes may be queued for writing and memory is available for them. An empty queue

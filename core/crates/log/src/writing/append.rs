@@ -4,7 +4,7 @@ use fastrand::Rng;
 use headrace_buffer::Buffer;
 use headrace_model::{Offset, Timestamp};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, COPIED_BYTES_MAX};
 use crate::error::AppendError;
 use crate::reading::Reader;
 use crate::segment::{FirstMessage, Segment};
@@ -12,9 +12,6 @@ use crate::state::LogState;
 use crate::writing::Writer;
 use crate::writing::stamp::Stamp;
 use crate::writing::tail::{AppendPosition, BLOCK_BYTES_MIN};
-
-/// Maximum size of a batch that is copied into a shared block; larger batches stay in their receive buffer.
-pub const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// Maximum setback of the clock that is bridged by repeating the last timestamp. After a larger setback a new segment
 /// is begun, which continues with the time of the clock.
@@ -135,22 +132,8 @@ impl Writer {
         (end, timestamp): (Offset, u64),
         state: &mut LogState,
     ) -> Appended {
-        let segment = state.segments.back_mut().expect("admitted into a segment");
-        if segment.size == 0 {
-            segment.first_timestamp = Some(timestamp);
-        }
-        segment.size += length as u64;
-        segment.end = end;
-        segment.last_timestamp = Some(timestamp);
-        segment.index_file.has_end = false;
-        let is_full = segment.size >= state.segment_size_bytes();
-        state.segments.add_bytes(length as u64);
-        state.ends.next = end;
-        state.ends.last_timestamp = timestamp;
-        if state.config.durability.delays_writes() && self.flush_deadline.is_none() {
-            self.flush_deadline = Some(Timestamp(now.0 + state.config.flush_interval_micros));
-        }
-        if is_full {
+        let size = self.extended((now, length), end, (timestamp, timestamp), state);
+        if size >= state.segment_size_bytes() {
             // A batch that fills a segment stays in that segment as a whole; the next batch begins another (LOG-2).
             state.begin_segment();
         }
@@ -158,6 +141,34 @@ impl Writer {
             base_offset: spot.base,
             end_offset: end,
         }
+    }
+
+    /// Note that the open segment has grown. The timestamps are those of the first and the last new message. Returns its
+    /// size in bytes.
+    #[inline]
+    pub(crate) fn extended(
+        &mut self,
+        (now, length): (Timestamp, usize),
+        end: Offset,
+        (first, last): (u64, u64),
+        state: &mut LogState,
+    ) -> u64 {
+        let segment = state.segments.back_mut().expect("admitted into a segment");
+        if segment.size == 0 {
+            segment.first_timestamp = Some(first);
+        }
+        segment.size += length as u64;
+        segment.end = end;
+        segment.last_timestamp = Some(last);
+        segment.index_file.has_end = false;
+        let size = segment.size;
+        state.segments.add_bytes(length as u64);
+        state.ends.next = end;
+        state.ends.last_timestamp = last;
+        if state.config.durability.delays_writes() && self.flush_deadline.is_none() {
+            self.flush_deadline = Some(Timestamp(now.0 + state.config.flush_interval_micros));
+        }
+        size
     }
 }
 
@@ -173,7 +184,7 @@ pub(crate) fn has_room_for(length: usize, state: &LogState) -> bool {
     has_memory && may_queue(length, state)
 }
 
-fn may_queue(length: usize, state: &LogState) -> bool {
+pub(crate) fn may_queue(length: usize, state: &LogState) -> bool {
     let queued = state.tail.queued_bytes();
     queued == 0 || queued + length as u64 <= state.config.queue_bytes_max
 }
@@ -220,7 +231,7 @@ fn admit(
 /// The segment before counts as ended now, even if its last messages carry later timestamps. Retention by age and
 /// searches by time are therefore right across segments; only the wrongly stamped messages are not found by their
 /// own timestamps.
-fn set_clock_back(now: Timestamp, state: &mut LogState) {
+pub(crate) fn set_clock_back(now: Timestamp, state: &mut LogState) {
     state.ends.last_timestamp = now.0;
     let Some(open) = state.segments.back_mut() else {
         return;

@@ -14,6 +14,7 @@ mod model;
 mod plans;
 mod polls;
 mod recovery;
+mod replication;
 mod retention;
 mod segments;
 mod space;

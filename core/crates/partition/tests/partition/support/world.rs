@@ -9,23 +9,17 @@ use headrace_model::{
     Durability, Namespace, Offset, PartitionId, PartitionStatistics, StageId, StreamId, Timestamp,
     TopicId,
 };
-use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
+use headrace_partition::storage::StorageOperation;
 use headrace_partition::{
     ConsumerKey, Notice, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled,
     PollingStrategy, Published, Request, RequestId, Response, Retention,
 };
 
-use super::disk::{Crash, Disk, Outcome};
+use super::disk::{Crash, Disk};
+use super::in_flight::{Event, InFlight};
 use super::messages::{Sent, batch, sent};
 
 pub type Answer = Result<Response, PartitionError>;
-
-/// An operation in flight: its effect and its completion are separate events.
-#[derive(Debug)]
-struct UnderWay {
-    request: StorageRequest,
-    outcome: Option<Outcome>,
-}
 
 #[derive(Debug)]
 pub struct World {
@@ -42,7 +36,7 @@ pub struct World {
     /// Notices since the partition was opened.
     pub notices: Vec<Notice>,
     out: Outbox,
-    under_way: Vec<UnderWay>,
+    under_way: InFlight,
     answers: BTreeMap<RequestId, Answer>,
     next_request_id: u64,
 }
@@ -113,7 +107,7 @@ impl World {
             published: Vec::new(),
             notices: Vec::new(),
             out,
-            under_way: Vec::new(),
+            under_way: InFlight::default(),
             answers: BTreeMap::new(),
             next_request_id: 0,
         }
@@ -167,25 +161,11 @@ impl World {
     /// in flight.
     pub fn step(&mut self) -> bool {
         self.collect();
-        if self.under_way.is_empty() {
-            return false;
-        }
-        let index = if self.is_shuffled {
-            self.random.usize(..self.under_way.len())
-        } else {
-            0
-        };
-        let operation = &mut self.under_way[index];
-        if operation.outcome.is_none() {
-            operation.outcome = Some(self.disk.execute(&operation.request.operation));
-            if self.is_shuffled && self.random.bool() {
-                return true;
-            }
-        }
-        let done = self.under_way.remove(index);
-        let completion = StorageCompletion {
-            id: done.request.id,
-            result: done.outcome.expect("executed"),
+        let order = self.is_shuffled.then_some(&mut self.random);
+        let completion = match self.under_way.step(&mut self.disk, order) {
+            None => return false,
+            Some(Event::Effect) => return true,
+            Some(Event::Completion(completion)) => completion,
         };
         self.partition.complete(self.now, completion, &mut self.out);
         self.collect();
@@ -362,7 +342,7 @@ impl World {
         self.partition.close(self.now, &mut self.out);
         self.collect();
         while let Some(next) = self.under_way.first() {
-            see(&next.request.operation);
+            see(next);
             self.step();
         }
         assert!(self.partition.is_closed());
@@ -383,15 +363,8 @@ impl World {
     /// Crash: every operation in flight happened fully, partly or not at all. Reopen.
     pub fn crash(&mut self, crash: Crash) {
         self.collect();
-        for operation in std::mem::take(&mut self.under_way) {
-            if operation.outcome.is_none() {
-                self.disk
-                    .execute_partly(&operation.request.operation, &mut self.random);
-            }
-        }
-        if crash == Crash::Power {
-            self.disk.lose_power(&mut self.random);
-        }
+        self.under_way
+            .crash(crash, &mut self.disk, &mut self.random);
         self.disk.faults.clear();
         self.reopen();
     }
@@ -414,9 +387,7 @@ impl World {
 
     /// Operations in flight, for checks of which may be in flight together.
     pub fn operations_under_way(&self) -> impl Iterator<Item = &StorageOperation> {
-        self.under_way
-            .iter()
-            .map(|operation| &operation.request.operation)
+        self.under_way.operations()
     }
 
     /// Drain the outbox and check its invariants.
@@ -428,18 +399,7 @@ impl World {
             assert!(before.is_none(), "{request_id:?} was answered twice");
         }
         for request in self.out.storage.drain(..) {
-            let conflicting = self
-                .under_way
-                .iter()
-                .find(|other| conflict(&other.request.operation, &request.operation));
-            assert!(
-                conflicting.is_none(),
-                "{request:?} must not be under way together with {conflicting:?}"
-            );
-            self.under_way.push(UnderWay {
-                request,
-                outcome: None,
-            });
+            self.under_way.begin(request);
         }
     }
 }
@@ -459,47 +419,4 @@ pub fn poll(
         minimum_bytes: 0,
         bytes_max: Poll::UNLIMITED,
     })
-}
-
-/// SHARD-9: the order of operations is never left to the host. Of one file only reads, one write, one sync and advice
-/// may be in flight together.
-fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
-    use StorageOperation::{Allocate, Read, Sync, Write};
-    let (Some(file), Some(other_file)) = (file_of(one), file_of(other)) else {
-        return false;
-    };
-    if file != other_file {
-        return false;
-    }
-    // A poll may read a segment while it is removed, or an index while it is replaced.
-    let is_read = |operation: &StorageOperation| matches!(operation, Read { .. });
-    let goes_with_a_write =
-        |operation: &StorageOperation| matches!(operation, Sync { .. } | Allocate { .. });
-    let is_change =
-        |operation: &StorageOperation| !is_read(operation) && !goes_with_a_write(operation);
-    if is_read(one) || is_read(other) {
-        return false;
-    }
-    match (one, other) {
-        (Write { .. }, other) | (other, Write { .. }) => is_change(other),
-        (Sync { .. }, Allocate { .. }) | (Allocate { .. }, Sync { .. }) => false,
-        _ => true,
-    }
-}
-
-fn file_of(operation: &StorageOperation) -> Option<FileName> {
-    match operation {
-        StorageOperation::OpenDirectory | StorageOperation::SetAsideDirectory => None,
-        StorageOperation::Create { file }
-        | StorageOperation::Write { file, .. }
-        | StorageOperation::Read { file, .. }
-        | StorageOperation::Sync { file }
-        | StorageOperation::Uncache { file, .. }
-        | StorageOperation::Truncate { file, .. }
-        | StorageOperation::CutOff { file, .. }
-        | StorageOperation::Rename { file, .. }
-        | StorageOperation::Allocate { file, .. }
-        | StorageOperation::Replace { file, .. }
-        | StorageOperation::Remove { file } => Some(*file),
-    }
 }

@@ -1,0 +1,3 @@
+//! What replication needs of a log: runs of a leader's messages, the committed end, truncation, digests of ranges.
+
+mod runs;
