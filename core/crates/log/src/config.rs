@@ -1,6 +1,6 @@
 //! Settings of one log.
 
-use headrace_model::{Durability, Namespace, limits};
+use headrace_model::{Durability, LogEnd, Namespace, limits};
 
 /// Policy for keeping segment indexes in memory (LOG-5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,6 +50,8 @@ pub struct LogConfig {
     pub purge_epoch: u64,
     /// Durability that appended messages need before they are acknowledged and visible.
     pub durability: Durability,
+    /// True if messages are acknowledged and visible once [`Log::commit`](crate::Log::commit) says so. Default false.
+    pub replicated: bool,
     /// Size from which a segment is sealed; at most 1 GiB (default).
     pub segment_size_bytes: u64,
     /// Maximum number of messages queued before a write, with durability `memory`. Default 1024.
@@ -89,6 +91,7 @@ impl LogConfig {
             incarnation,
             purge_epoch: 0,
             durability: Durability::Os,
+            replicated: false,
             segment_size_bytes: limits::SEGMENT_SIZE_BYTES_MAX,
             flush_messages: 1024,
             flush_bytes: 1 << 20,
@@ -102,6 +105,15 @@ impl LogConfig {
             verified_micros: 60_000_000,
             index_caching: IndexCaching::OpenSegment,
             stages: StageLimits::DEFAULT,
+        }
+    }
+    /// End of the log before which messages are acknowledged and visible.
+    #[inline]
+    pub const fn visible_end(&self) -> LogEnd {
+        if self.replicated {
+            LogEnd::Committed
+        } else {
+            self.durability.acknowledged_end()
         }
     }
 }

@@ -9,7 +9,7 @@
 //! | owner | of | module |
 //! |---|---|---|
 //! | `LogState` | what the log is: the values below, settings, operations under way | `state` |
-//! | `Ends` | how far messages are appended, written and synced | `state`: `ends` |
+//! | `Ends` | how far messages are appended, written, synced and committed | `state`: `ends` |
 //! | `Segments` | the segments, each with its files and its index | `state`: `segments`; `segment`, `index` |
 //! | `Tail` | the newest messages in memory | `writing`: `tail` |
 //! | `Record` | the manifest on disk, and what the next one says | `record`; `manifest`, `openings` |

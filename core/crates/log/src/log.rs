@@ -120,6 +120,7 @@ impl Log {
         if let Some(wipe) = recovery.and_then(|recovery| recovery.wipe) {
             self.remover.begin_wipe(wipe);
         }
+        self.state.ends.commit(self.state.first_offset());
         self.writer.begin_at(self.state.ends.next);
         self.writer.schedule_sync(now, &self.state);
     }

@@ -119,7 +119,9 @@ impl Remover {
                 left = 0;
                 break;
             };
-            let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end);
+            // A message that is not committed may have to be sent to other replicas, or be dropped.
+            let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end)
+                || state.config.replicated && state.ends.committed < oldest.end;
             // The next segment's file determines the next offset: without it, a crash would restart the log at offset
             // 0.
             let has_follower = state

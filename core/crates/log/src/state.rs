@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headrace_buffer::BufferPool;
-use headrace_model::{Offset, Opening, Timestamp, limits};
+use headrace_model::{LogEnd, Offset, Opening, Timestamp, limits};
 
 use crate::batch::LogPlace;
 use crate::config::{IndexCaching, LogConfig};
@@ -333,9 +333,14 @@ impl LogState {
         self.ends.synced
     }
 
+    /// End of the committed messages that the log has, if it is replicated.
+    pub fn committed_end(&self) -> Offset {
+        self.ends.at(LogEnd::Committed)
+    }
+
     /// End of the messages that are as durable as promised: those before it are acknowledged and can be read (LOG-15).
     pub fn visible_end(&self) -> Offset {
-        self.ends.visible(self.config.durability)
+        self.ends.at(self.config.visible_end())
     }
 
     /// Number of bytes retained, including those still in memory.

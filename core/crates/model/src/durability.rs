@@ -18,8 +18,8 @@ pub enum Durability {
     Fsync = 3,
 }
 
-/// One of the three ends of a log. A log acknowledges messages, and shows them to readers, as soon as they are before
-/// the end that its durability names.
+/// One of the four ends of a log. A log acknowledges messages, and shows them to readers, as soon as they are before
+/// the end that its durability names; a replicated one, as soon as they are committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
     /// End of the messages that the log has taken, also those only in memory.
@@ -28,6 +28,8 @@ pub enum LogEnd {
     Written,
     /// End of the messages on the device.
     Synced,
+    /// End of the messages that enough replicas hold, each at the level of the durability.
+    Committed,
 }
 
 /// The text is not the name of a level.

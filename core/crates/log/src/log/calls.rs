@@ -53,6 +53,12 @@ impl Log {
         self.writer.append_stamped(now, run, &mut self.state)
     }
 
+    /// Note that the messages before this offset are committed: readers see them if the log is replicated. An end behind
+    /// the log's own counts as that, and one before an earlier one has no effect.
+    pub fn commit(&mut self, end: Offset) {
+        self.state.ends.commit(end);
+    }
+
     /// Seal the open segment if it has messages: the next one begins another.
     ///
     /// # Panics
