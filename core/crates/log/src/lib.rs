@@ -16,7 +16,7 @@
 //! | `Removals` | the files to be removed | `removal`: `queue` |
 //! | `Health` | a failure, and lack of space, which passes | `state`: `health` |
 //! | `Writer` | appends, group commit, syncs, index entries | `writing`: `append`, `stamp`, `stamped`, `write`, `sync`, `due` |
-//! | `Reader` | reads, indexes that are loaded, plans of ranges | `reading`: `read`, `loading`, `planning` |
+//! | `Reader` | reads, indexes that are loaded, plans and digests of ranges | `reading`: `read`, `loading`, `planning`, `digest` |
 //! | `Remover` | removal of segments, retention, purges | `removal`: `wipe`, `retention` |
 //! | `Recovery` | opening from the files | `recovery`: `identity`, `foreign`, `scanning`, `losses`, `recovered` |
 #![no_std]
@@ -50,6 +50,7 @@ pub use log::Log;
 pub use manifest::Generation;
 pub use operations::Operations;
 pub use operations::pending::ReadId;
+pub use reading::digest::{MissingMessage, RangeDigest};
 pub use reading::job::{Messages, ReadFrom, Started};
 pub use reading::plan::{PlanId, RangePlan, RangeToPlan, Split};
 pub use removal::retention::RemovalProgress;

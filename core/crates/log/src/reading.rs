@@ -13,6 +13,7 @@ use crate::reading::load::Load;
 use crate::reading::plan::Plans;
 
 pub(crate) mod cursor;
+pub(crate) mod digest;
 mod evict;
 mod from_memory;
 mod from_storage;

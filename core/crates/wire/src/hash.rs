@@ -1,5 +1,9 @@
 //! Hash functions fixed by the protocol.
 
+use core::fmt;
+use core::hash::Hasher as _;
+
+use twox_hash::xxhash3_64::{DEFAULT_SECRET_LENGTH, RawHasher, SecretBuffer};
 use twox_hash::{XxHash3_64, XxHash32};
 
 /// XXH32 with seed 0: used for keys of named consumers, partitioning by messages key, and client ids.
@@ -11,6 +15,43 @@ pub fn xxh32(bytes: &[u8]) -> u32 {
 #[inline]
 pub fn xxh3_64(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
+}
+
+/// XXH3-64 of bytes that come in pieces.
+#[derive(Clone)]
+pub struct Xxh3(RawHasher<[u8; DEFAULT_SECRET_LENGTH]>);
+
+impl Xxh3 {
+    /// Begin with no bytes.
+    ///
+    /// # Panics
+    /// Never: the secret has the length that it must have.
+    pub fn new() -> Self {
+        let secret = SecretBuffer::with_seed(0, [0; DEFAULT_SECRET_LENGTH]);
+        Self(RawHasher::new(secret.expect("the length is right")))
+    }
+
+    /// Take the next bytes.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    /// Hash of all bytes so far: what [`xxh3_64`] returns for them.
+    pub fn hash(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+impl Default for Xxh3 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Xxh3 {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Xxh3({:016x})", self.hash())
+    }
 }
 
 /// Client id that the reference server assigns to a connection from this `ip:port` (`[ip]:port` for IPv6).
@@ -39,6 +80,9 @@ mod tests {
         for (bytes, short, long) in values {
             assert_eq!(xxh32(bytes), short);
             assert_eq!(xxh3_64(bytes), long);
+            let mut hash = Xxh3::new();
+            bytes.chunks(3).for_each(|piece| hash.write(piece));
+            assert_eq!(hash.hash(), long);
         }
     }
 

@@ -97,8 +97,17 @@ impl LogHost {
     }
 
     pub fn read(&mut self, from: u64, count: u32) -> Result<Messages, ReadError> {
-        let from = ReadFrom::Offset(Offset(from));
-        match self.log.read(from, count, &mut self.out) {
+        self.read_within(ReadFrom::Offset(Offset(from)), count, u64::MAX)
+    }
+
+    pub fn read_within(
+        &mut self,
+        from: ReadFrom,
+        count: u32,
+        bytes_max: u64,
+    ) -> Result<Messages, ReadError> {
+        let started = self.log.read_within(from, count, bytes_max, &mut self.out);
+        match started {
             Started::Done(result) => result,
             Started::Pending(id) => loop {
                 if let Some((other, result)) = self.log.take_finished_read() {
