@@ -22,6 +22,9 @@ pub struct ManifestReport {
     pub dropping: bool,
     /// Base offset of the first segment that was not removed on request.
     pub first: Offset,
+    /// Offset from which on messages do not count, if the log is being truncated: the next start removes what is left of
+    /// them.
+    pub end: Option<Offset>,
     /// Segment, offset and position up to which the log was on the device.
     pub synced: Option<(Offset, Offset, u64)>,
     /// Segments, if they are listed.
@@ -55,6 +58,7 @@ pub fn read_manifest(bytes: &[u8]) -> Option<ManifestReport> {
         generation: manifest.generation,
         dropping: manifest.dropping,
         first: manifest.first,
+        end: manifest.end,
         synced: manifest
             .synced
             .map(|end| (end.segment, end.offset, end.position)),
@@ -99,6 +103,7 @@ pub fn rebuilt_manifest(namespace: Namespace, catalog: u128, logs: &[Offset]) ->
         epoch: 1,
         openings: None,
         first: logs.first().copied().unwrap_or_default(),
+        end: None,
         synced: None,
         segments: Some(logs.iter().copied().map(Listed::new).collect()),
     }

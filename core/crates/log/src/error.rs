@@ -195,6 +195,33 @@ pub enum RunError {
     },
 }
 
+/// Reason why a log is not truncated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TruncateError {
+    /// The log is not open, is being closed, or its contents are being removed.
+    #[error("the log is not open for changes")]
+    Busy,
+    /// The log failed earlier.
+    #[error("{0}")]
+    Failed(Arc<Failure>),
+    /// The offset is not one of the log's.
+    #[error("offset {end} is not between {first} and {next}")]
+    OutOfRange {
+        /// Offset at which the log was to end.
+        end: Offset,
+        /// First offset retained.
+        first: Offset,
+        /// Offset of the next message.
+        next: Offset,
+    },
+    /// Committed messages would be dropped.
+    #[error("the messages before offset {committed} are committed")]
+    Committed {
+        /// End of the committed messages.
+        committed: Offset,
+    },
+}
+
 /// Fault of a message in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageFault {

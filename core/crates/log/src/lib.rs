@@ -17,8 +17,8 @@
 //! | `Health` | a failure, and lack of space, which passes | `state`: `health` |
 //! | `Writer` | appends, group commit, syncs, index entries | `writing`: `append`, `stamp`, `stamped`, `write`, `sync`, `due` |
 //! | `Reader` | reads, indexes that are loaded, plans and digests of ranges | `reading`: `read`, `loading`, `planning`, `digest` |
-//! | `Remover` | removal of segments, retention, purges | `removal`: `wipe`, `retention` |
-//! | `Recovery` | opening from the files | `recovery`: `identity`, `foreign`, `scanning`, `losses`, `recovered` |
+//! | `Remover` | removal of segments, retention, purges, truncation | `removal`: `wipe`, `retention`, `truncation` |
+//! | `Recovery` | opening from the files | `recovery`: `identity`, `truncated`, `foreign`, `scanning`, `losses`, `recovered` |
 #![no_std]
 
 extern crate alloc;
@@ -45,7 +45,7 @@ mod writing;
 
 pub use batch::{Batch, COPIED_BYTES_MAX, LogPlace, Run};
 pub use config::{IndexCaching, LogConfig, StageLimits};
-pub use error::{AppendError, Failure, MessageFault, Notice, ReadError, RunError};
+pub use error::{AppendError, Failure, MessageFault, Notice, ReadError, RunError, TruncateError};
 pub use log::Log;
 pub use manifest::Generation;
 pub use operations::Operations;

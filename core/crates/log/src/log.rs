@@ -12,6 +12,7 @@ use crate::operations::pending::Pending;
 use crate::reading::Reader;
 use crate::recovery::Recovery;
 use crate::removal::Remover;
+use crate::removal::truncation::TruncationTurn;
 use crate::state::{LogState, Phase};
 use crate::storage::{StorageCompletion, StorageRequest};
 use crate::writing::Writer;
@@ -84,6 +85,7 @@ impl Log {
             }
             Pending::Manifest => state.manifest_replaced(result.map(drop), now),
             Pending::ManifestCopy => state.record.copied(),
+            Pending::Truncation => self.remover.truncation_marked(result.map(drop), state),
             Pending::CreateLog(base) => log_created(base, (now, state), result.map(drop)),
             Pending::CreateIndex(base) => writer.index_created(base, result.is_ok(), state),
             Pending::Write {
@@ -154,12 +156,14 @@ impl Log {
     pub fn is_idle(&self) -> bool {
         self.state.operations.is_empty()
             && !self.remover.is_wiping()
+            && self.state.phase != Phase::Truncating
             && self.next_deadline().is_none()
             && (self.state.failure().is_some() || self.state.tail.queued_bytes() == 0)
     }
 
     /// Close the log: write and sync everything, refuse new work, and let reads under way complete.
     pub fn close(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.remover.give_up_truncation(&mut self.state);
         self.state.closing = true;
         self.flush(true);
         if self.state.config.durability.delays_writes() {
@@ -175,6 +179,9 @@ impl Log {
         if epoch <= state.record.generation.purge_epoch || state.is_closed() {
             return;
         }
+        if state.phase == Phase::Truncating {
+            state.phase = Phase::Open;
+        }
         state.record.generation.purge_epoch = epoch;
         state.config.purge_epoch = epoch;
         state.health.clear();
@@ -186,26 +193,56 @@ impl Log {
             state.reset();
         } else {
             // Segments may have been recovered before a file of another component failed. All files are listed again.
-            state.removals.clear();
-            self.remover.clear();
             state.reset();
-            state.phase = Phase::Opening;
-            self.recovery = Some(Box::new(Recovery::new(true)));
-            Recovery::begin(state, out);
+            self.recover(true, out);
+        }
+    }
+
+    /// Open the log again from its files.
+    fn recover(&mut self, drop_all: bool, out: &mut Vec<StorageRequest>) {
+        self.state.removals.clear();
+        self.remover.clear();
+        self.state.phase = Phase::Opening;
+        self.recovery = Some(Box::new(Recovery::new(drop_all)));
+        Recovery::begin(&mut self.state, out);
+    }
+
+    /// Advance a truncation. Returns whether other work may begin.
+    fn advance_truncation(&mut self, out: &mut Vec<StorageRequest>) -> bool {
+        let has_messages = self.writer.has_messages(&self.state);
+        let state = &mut self.state;
+        match self.remover.advance_truncation(has_messages, state, out) {
+            TruncationTurn::Writes => true,
+            TruncationTurn::Waits => false,
+            TruncationTurn::Reopens(end) => {
+                // Only reads are under way.
+                state.operations.replace_purposes(|| Pending::Ignored);
+                state.forget_messages(end);
+                self.writer.clear();
+                self.reader.abort_all();
+                self.recover(false, out);
+                false
+            }
         }
     }
 
     /// Start everything that the state allows to be started.
     fn start_due_work(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        let (state, writer) = (&mut self.state, &mut self.writer);
-        let (reader, remover) = (&mut self.reader, &mut self.remover);
+        let state = &mut self.state;
         state.now = now;
-        reader.repeat_reads(now, state, out);
+        self.reader.repeat_reads(now, state, out);
         if state.closing && !state.is_open() {
             state.operations.drop_waiting();
         }
         state.operations.repeat(now, out);
-        if state.is_open() {
+        let may_begin = match state.phase {
+            Phase::Open => true,
+            Phase::Truncating => self.advance_truncation(out),
+            Phase::Opening | Phase::Failed | Phase::Closed => false,
+        };
+        if may_begin {
+            let (state, writer) = (&mut self.state, &mut self.writer);
+            let (reader, remover) = (&mut self.reader, &mut self.remover);
             remover.advance_wipe(now, state, out);
             if !remover.is_wiping() && state.failure().is_some() {
                 if state.is_out_of_space() {
@@ -224,7 +261,7 @@ impl Log {
                 state.start_record(now, out);
             }
         }
-        if state.closing && self.has_drained() {
+        if self.state.closing && self.has_drained() {
             self.state.phase = Phase::Closed;
             self.recovery = None;
         }

@@ -127,6 +127,8 @@ pub(crate) struct Manifest {
     pub(crate) openings: Option<Vec<Opening>>,
     /// Base offset of the first segment that is not removed or about to be.
     pub(crate) first: Offset,
+    /// Set while the log is being truncated: messages from this offset on do not count.
+    pub(crate) end: Option<Offset>,
     pub(crate) synced: Option<SyncedEnd>,
     /// Segments, ascending. None if the manifest has no list.
     pub(crate) segments: Option<Vec<Listed>>,
@@ -161,7 +163,11 @@ impl Manifest {
         } = self.generation;
         let mut text = format!(
             "{{\"format\":{},\"catalog\":\"{:032x}\",\"stream\":{},\"topic\":{},\"partition\":{}",
-            if self.openings.is_some() { 4 } else { 3 },
+            match (self.end, &self.openings) {
+                (Some(_), _) => 5,
+                (None, Some(_)) => 4,
+                (None, None) => 3,
+            },
             owner.catalog,
             owner.namespace.stream(),
             owner.namespace.topic(),
@@ -182,6 +188,9 @@ impl Manifest {
             openings::encode(openings, &mut text);
         }
         let _ = write!(text, ",\"first\":{}", self.first);
+        if let Some(end) = self.end {
+            let _ = write!(text, ",\"end\":{end}");
+        }
         match &self.synced {
             Some(end) => {
                 let _ = write!(
@@ -246,13 +255,15 @@ impl Manifest {
         let (format, rest) = rest.split_once(',')?;
         let manifest = match format {
             "1" | "2" => Self::decode_earlier(format, rest),
-            "3" | "4" => Self::decode_fields(format == "4", rest),
+            "3" => Self::decode_fields(false, false, rest),
+            "4" => Self::decode_fields(true, false, rest),
+            "5" => Self::decode_fields(true, true, rest),
             _ => None,
         }?;
         (manifest.encode() == bytes).then_some(manifest)
     }
 
-    fn decode_fields(has_openings: bool, rest: &str) -> Option<Self> {
+    fn decode_fields(has_openings: bool, has_end: bool, rest: &str) -> Option<Self> {
         let mut rest = Fields(rest);
         let catalog = u128::from_str_radix(rest.after("\"catalog\":\"", "\",")?, 16).ok()?;
         let stream = rest.after("\"stream\":", ",")?.parse().ok()?;
@@ -274,6 +285,11 @@ impl Manifest {
         };
         let before = if has_openings { "\":" } else { "\"first\":" };
         let first = Offset(rest.after(before, ",")?.parse().ok()?);
+        let end = if has_end {
+            Some(Offset(rest.after("\"end\":", ",")?.parse().ok()?))
+        } else {
+            None
+        };
         let synced = match rest.after_list("\"synced\":", "],")? {
             NULL => None,
             numbers => Some(decode_synced(numbers)?),
@@ -298,6 +314,7 @@ impl Manifest {
             epoch,
             openings,
             first,
+            end,
             synced,
             segments,
         })
@@ -327,6 +344,7 @@ impl Manifest {
             epoch: 0,
             openings: None,
             first: Offset(0),
+            end: None,
             synced: None,
             segments,
         })
@@ -406,181 +424,4 @@ fn decode_checksum(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn namespace() -> Namespace {
-        Namespace::new(StreamId(1), TopicId(2), PartitionId(3)).expect("small numbers")
-    }
-
-    fn opening((epoch, end): (u64, u64)) -> Opening {
-        Opening {
-            epoch,
-            end: Offset(end),
-        }
-    }
-
-    fn manifest() -> Manifest {
-        Manifest {
-            generation: Generation {
-                incarnation: 7,
-                purge_epoch: 2,
-                partition: Some(namespace()),
-            },
-            owner: Some(Owner {
-                catalog: 0xab,
-                namespace: namespace(),
-            }),
-            dropping: false,
-            epoch: 5,
-            openings: Some([(2, 17), (5, 45)].map(opening).to_vec()),
-            first: Offset(0),
-            synced: Some(SyncedEnd {
-                segment: Offset(40),
-                offset: Offset(45),
-                position: 900,
-                timestamp: 11,
-            }),
-            segments: Some(
-                [
-                    Listed {
-                        base: Offset(0),
-                        size: Some(1000),
-                        first_checksum: Some(0xc0),
-                        last: Some(KnownMessage {
-                            position: 936,
-                            checksum: 0xc9,
-                        }),
-                    },
-                    Listed {
-                        size: Some(900),
-                        first_checksum: Some(0xc1),
-                        ..Listed::new(Offset(20))
-                    },
-                    Listed::new(Offset(40)),
-                ]
-                .to_vec(),
-            ),
-        }
-    }
-
-    #[test]
-    fn it_is_one_line_that_people_can_read() {
-        let text = manifest().encode();
-        let text = core::str::from_utf8(&text).expect("text");
-        let expected = concat!(
-            "{\"format\":4,\"catalog\":\"000000000000000000000000000000ab\",\"stream\":1,\"topic\":2,\"partition\":3,",
-            "\"incarnation\":7,\"purge_epoch\":2,\"tags\":\"partition\",\"contents\":\"kept\",\"epoch\":5,",
-            "\"openings\":[[2,17],[5,45]],\"first\":0,",
-            "\"synced\":[40,45,900,11],\"segments\":[[0,1000,\"00000000000000c0\",936,\"00000000000000c9\"],[20,900,\"00000000000000c1\"],",
-            "[40,null,null]],\"checksum\":\""
-        );
-        assert!(text.starts_with(expected), "{text}");
-        assert!(text.ends_with("\"}\n"));
-    }
-
-    /// Formats 1 and 2, written by earlier servers, are still read.
-    #[test]
-    fn manifests_of_earlier_formats_are_read() {
-        let first = b"{\"format\":1,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"checksum\":\"194496b377eab5fa\"}\n";
-        let earlier = Manifest {
-            generation: Generation {
-                incarnation: 7,
-                purge_epoch: 2,
-                partition: None,
-            },
-            owner: None,
-            dropping: false,
-            epoch: 0,
-            openings: None,
-            first: Offset(0),
-            synced: None,
-            segments: None,
-        };
-        assert_eq!(Manifest::decode(first), Some(earlier.clone()));
-        let second = b"{\"format\":2,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"segments\":[0,40],\"checksum\":\"4c3966ec2485b166\"}\n";
-        let listed = [0, 40].map(|base| Listed::new(Offset(base))).to_vec();
-        let earlier = Manifest {
-            segments: Some(listed),
-            ..earlier
-        };
-        assert_eq!(Manifest::decode(second), Some(earlier));
-    }
-
-    #[test]
-    fn the_longest_manifest_fits() {
-        let longest = |index| Listed {
-            base: Offset(u64::MAX - index),
-            size: Some(u64::MAX),
-            first_checksum: Some(u64::MAX),
-            last: Some(KnownMessage {
-                position: u64::MAX,
-                checksum: u64::MAX,
-            }),
-        };
-        let longest_opening = opening((u64::MAX, u64::MAX));
-        let manifest = Manifest {
-            openings: Some([longest_opening; openings::OPENINGS_MAX].to_vec()),
-            segments: Some((0..SEGMENTS_LISTED_MAX as u64).map(longest).collect()),
-            ..manifest()
-        };
-        assert!(manifest.encode().len() as u64 <= MANIFEST_BYTES_MAX);
-    }
-
-    fn listed() -> impl Strategy<Value = Listed> {
-        let fields = any::<(u64, Option<u64>, Option<u64>, Option<(u64, u64)>)>();
-        fields.prop_map(|(base, size, first_checksum, last)| Listed {
-            base: Offset(base),
-            size,
-            first_checksum,
-            last: last.map(|(position, checksum)| KnownMessage { position, checksum }),
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn a_manifest_survives_its_encoding(
-            numbers: (u64, u64, u64, u64), catalog: u128, flags: (bool, bool, bool),
-            synced: Option<(u64, u64, u64, u64)>,
-            openings in prop::option::of(prop::collection::vec(any::<(u64, u64)>(), 0..4)),
-            segments in prop::option::of(prop::collection::vec(listed(), 0..5)),
-        ) {
-            let (incarnation, purge_epoch, epoch, first) = numbers;
-            let (dropping, is_tagged, is_earlier) = flags;
-            let mut manifest = Manifest {
-                generation: Generation { incarnation, purge_epoch, partition: is_tagged.then_some(namespace()) },
-                owner: Some(Owner { catalog, namespace: namespace() }),
-                dropping,
-                epoch,
-                openings: openings.map(|openings| openings.into_iter().map(opening).collect()),
-                first: Offset(first),
-                synced: synced.map(|(segment, offset, position, timestamp)| SyncedEnd {
-                    segment: Offset(segment), offset: Offset(offset), position, timestamp,
-                }),
-                segments,
-            };
-            if is_earlier {
-                let bases = |listed: Vec<Listed>| listed.iter().map(|listed| Listed::new(listed.base)).collect();
-                manifest = Manifest {
-                    generation: Generation { partition: None, ..manifest.generation },
-                    owner: None, epoch: 0, openings: None, first: Offset(0), synced: None,
-                    segments: manifest.segments.map(bases),
-                    ..manifest
-                };
-            }
-            prop_assert_eq!(Manifest::decode(&manifest.encode()), Some(manifest.clone()));
-        }
-
-        /// LOG-14: damage at any byte is detected.
-        #[test]
-        fn a_changed_or_cut_manifest_is_refused(place: prop::sample::Index, mask in 1_u8.., cut: prop::sample::Index) {
-            let mut bytes = manifest().encode();
-            prop_assert_eq!(Manifest::decode(&bytes[..cut.index(bytes.len())]), None);
-            let place = place.index(bytes.len());
-            bytes[place] ^= mask;
-            prop_assert_eq!(Manifest::decode(&bytes), None);
-        }
-    }
-}
+mod tests;

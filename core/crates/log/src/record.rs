@@ -265,9 +265,53 @@ impl Record {
             epoch: self.epoch,
             openings: Some(self.openings.to_vec()),
             first: Offset(0),
+            end: None,
             synced: None,
             segments: None,
         }
+    }
+
+    /// Base offset of the first segment that was not removed on request.
+    pub(crate) fn first(&self) -> Offset {
+        self.first
+    }
+
+    /// The manifest that states that only the messages from `first` up to `end` count.
+    pub(crate) fn truncating(&self, first: Offset, end: Offset, segments: &Segments) -> Manifest {
+        let last = segments.iter().rev().find(|segment| segment.base < end);
+        let synced = self.synced.and_then(|synced| {
+            if synced.offset <= end {
+                return Some(synced);
+            }
+            // The position of the end is not known; but what is before a segment with messages is on the device.
+            let base = last?.base;
+            Some(SyncedEnd {
+                segment: base,
+                offset: base,
+                position: 0,
+                ..synced
+            })
+        });
+        Manifest {
+            dropping: false,
+            first,
+            end: Some(end),
+            synced,
+            segments: self.list(segments),
+            ..self.dropping()
+        }
+    }
+
+    /// All segments, including those still to be removed, unless they are too many.
+    fn list(&self, segments: &Segments) -> Option<Vec<Listed>> {
+        let mut segments = listed(segments);
+        if let Some(on_disk) = self.on_disk() {
+            segments.extend(on_disk.segments.iter().flatten());
+        }
+        // The sort is stable: what is known now comes before what was recorded.
+        segments.sort_by_key(|listed| listed.base);
+        segments.dedup_by_key(|listed| listed.base);
+        (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments)
     }
 
     /// Return whether the manifest permits writes of this opening. If not, it is being replaced.
@@ -306,18 +350,11 @@ impl Record {
     ) {
         self.file = state;
         self.due = None;
-        let mut segments = listed(segments);
-        if let Some(on_disk) = self.on_disk() {
-            segments.extend(on_disk.segments.iter().flatten());
-        }
-        // The sort is stable: what is known now comes before what was recorded.
-        segments.sort_by_key(|listed| listed.base);
-        segments.dedup_by_key(|listed| listed.base);
         let manifest = Manifest {
             dropping: false,
             first: self.first,
             synced: self.synced,
-            segments: (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments),
+            segments: self.list(segments),
             ..self.dropping()
         };
         let operation = StorageOperation::Replace {

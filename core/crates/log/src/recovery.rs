@@ -30,6 +30,7 @@ mod recovered;
 pub(crate) mod relation;
 pub(crate) mod scan;
 mod scanning;
+mod truncated;
 
 pub(crate) type Outcome = Result<StorageOutcome, StorageError>;
 
@@ -38,6 +39,8 @@ pub(crate) type Outcome = Result<StorageOutcome, StorageError>;
 pub(crate) struct Recovery {
     /// True if all contents of the files are dropped.
     drop_all: bool,
+    /// Offset from which on messages do not count, if the manifest says so.
+    truncated_at: Option<Offset>,
     /// Removal of all contents, if recovery ends with it.
     pub(crate) wipe: Option<Wipe>,
     /// Relation of the manifest to the partition, if it is not this partition's.
@@ -81,6 +84,7 @@ impl Recovery {
     pub(crate) fn new(drop_all: bool) -> Self {
         Self {
             drop_all,
+            truncated_at: None,
             wipe: None,
             relation: None,
             files: Vec::new(),
@@ -118,6 +122,7 @@ impl Recovery {
             Step::List => self.listed(outcome, state, out),
             Step::Manifest { file } => self.manifest_read(file, outcome, state, out),
             Step::SetAsideDirectory => self.directory_set_aside(&outcome, state),
+            Step::RemoveTruncated { file } => self.truncated_removed(file, &outcome, state, out),
             Step::FirstMessage => self.first_message_found(&outcome, state, out),
             Step::Index { start } => self.index_window_read(start, outcome, state, out),
             Step::Uncache { position } => self.uncached(position, &outcome, state, out),

@@ -1,4 +1,5 @@
-//! Removal of segments: the oldest ones on request or by age, or everything at once by a purge.
+//! Removal of segments: the oldest ones on request or by age, the newest messages by a truncation, or everything at once
+//! by a purge.
 //!
 //! Retention by age removes sealed segments once all their messages have expired, and seals the open segment in time
 //! for that (LOG-6).
@@ -9,16 +10,19 @@ use alloc::vec::Vec;
 use headrace_model::{Offset, Timestamp};
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
+use crate::error::TruncateError;
 use crate::operations::pending::Pending;
 use crate::reading::Reader;
 use crate::removal::retention::{RemovalProgress, Removed, Retention, RetentionRequest};
+use crate::removal::truncation::{Truncation, TruncationTurn};
 use crate::removal::wipe::Wipe;
 use crate::segment::FileState;
-use crate::state::LogState;
+use crate::state::{LogState, Phase};
 use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
 
 pub(crate) mod queue;
 pub(crate) mod retention;
+pub(crate) mod truncation;
 pub(crate) mod wipe;
 
 /// Number of bytes that are read of a segment's first message.
@@ -35,6 +39,7 @@ pub(crate) struct Remover {
     /// Retention request that is being applied.
     retention_request: Option<Box<RetentionRequest>>,
     removed: Removed,
+    truncation: Option<Box<Truncation>>,
 }
 
 impl Remover {
@@ -43,10 +48,11 @@ impl Remover {
         self.wipe = Some(Box::new(wipe));
     }
 
-    /// Forget the wipe and the retention that are in progress.
+    /// Forget the wipe, the retention and the truncation that are in progress.
     pub(crate) fn clear(&mut self) {
         self.wipe = None;
         self.retention_request = None;
+        self.truncation = None;
     }
 
     /// Drop all files of an open log. They are marked as dropped first.
@@ -103,6 +109,62 @@ impl Remover {
             && wipe.step_done(result, state)
         {
             self.wipe = None;
+        }
+    }
+
+    /// Begin a truncation of the open log.
+    pub(crate) fn truncate(
+        &mut self,
+        truncation: Truncation,
+        state: &mut LogState,
+    ) -> Result<(), TruncateError> {
+        if let Some(failure) = state.failure() {
+            return Err(TruncateError::Failed(failure.clone()));
+        }
+        if !state.is_open() || state.closing || self.is_wiping() {
+            return Err(TruncateError::Busy);
+        }
+        state.phase = Phase::Truncating;
+        self.clear();
+        self.truncation = Some(Box::new(truncation));
+        Ok(())
+    }
+
+    /// Give up a truncation that has changed nothing on the disk.
+    pub(crate) fn give_up_truncation(&mut self, state: &mut LogState) {
+        let truncation = &mut self.truncation;
+        if truncation
+            .take_if(|truncation| truncation.is_draining())
+            .is_some()
+        {
+            state.phase = Phase::Open;
+        }
+    }
+
+    /// Start the next step of a truncation. `has_messages` is true as long as messages are to be written.
+    pub(crate) fn advance_truncation(
+        &mut self,
+        has_messages: bool,
+        state: &mut LogState,
+        out: &mut Vec<StorageRequest>,
+    ) -> TruncationTurn {
+        if state.failure().is_some() && !state.is_out_of_space() {
+            self.give_up_truncation(state);
+        }
+        match &mut self.truncation {
+            Some(truncation) => truncation.advance(has_messages, state, out),
+            None => TruncationTurn::Writes,
+        }
+    }
+
+    /// Handle the end of the replacement of the manifest by one that states the truncation.
+    pub(crate) fn truncation_marked(
+        &mut self,
+        result: Result<(), StorageError>,
+        state: &mut LogState,
+    ) {
+        if let Some(truncation) = &mut self.truncation {
+            truncation.marked(result, state);
         }
     }
 

@@ -65,6 +65,8 @@ pub(crate) enum Phase {
     Opening,
     /// Serving.
     Open,
+    /// Messages are about to be dropped, or all; then the log is opened again.
+    Truncating,
     /// Out of service; see `health`.
     Failed,
     /// Closed on request.
@@ -120,6 +122,20 @@ impl LogState {
         self.record.reset();
         self.record.note_opening(self.ends.next);
         self.findings.offsets_bytes = Some(0);
+    }
+
+    /// Forget the messages, which are recovered from the files. The log ends at this offset meanwhile.
+    pub(crate) fn forget_messages(&mut self, end: Offset) {
+        self.segments.clear();
+        self.tail.clear();
+        let committed = self.ends.committed.min(end);
+        self.ends = Ends {
+            committed,
+            ..Ends::default()
+        };
+        self.ends.begin_at(end);
+        self.record.reset();
+        self.accounts.indexes_changed();
     }
 
     /// Begin another segment. The one before, if any, is sealed.

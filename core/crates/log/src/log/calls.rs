@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 use headrace_model::{Offset, Timestamp};
 
 use crate::batch::{Batch, Run};
-use crate::error::{AppendError, Notice, ReadError, RunError};
+use crate::error::{AppendError, Notice, ReadError, RunError, TruncateError};
 use crate::log::Log;
 use crate::operations::pending::ReadId;
 use crate::reading::job::{Messages, ReadFrom, Started};
 use crate::reading::plan::{PlanId, RangePlan, RangeToPlan};
 use crate::removal::Remover;
 use crate::removal::retention::{RemovalProgress, Removed, Retention};
+use crate::removal::truncation::Truncation;
 use crate::storage::{FileName, StorageError, StorageRequest};
 use crate::writing::append::{Appended, has_room_for};
 
@@ -68,6 +69,27 @@ impl Log {
         if self.state.segments.back().is_some_and(|open| open.size > 0) {
             self.state.begin_segment();
         }
+    }
+
+    /// Drop the messages from `end` on, which is the offset of a message or of the next one. The last segment with messages
+    /// becomes the open one.
+    ///
+    /// The log is not open meanwhile. It is again once nothing of that can be undone by a crash; it then ends at `end`, or
+    /// before it if messages before it were lost. Reads under way end, perhaps without a message.
+    pub fn truncate(&mut self, end: Offset) -> Result<(), TruncateError> {
+        let truncation = Truncation::to(end, &self.state)?;
+        self.remover.truncate(truncation, &mut self.state)?;
+        self.flush(false);
+        Ok(())
+    }
+
+    /// Drop all messages: the next one has this offset. The log is not open meanwhile, as with
+    /// [`truncate`](Self::truncate).
+    pub fn start_at(&mut self, first: Offset) -> Result<(), TruncateError> {
+        let truncation = Truncation::to_nothing(first);
+        self.remover.truncate(truncation, &mut self.state)?;
+        self.flush(false);
+        Ok(())
     }
 
     /// Return true if `length` more bytes may be queued for writing and memory is available for them. An empty queue

@@ -10,6 +10,8 @@ pub(crate) enum Pending {
     Recover(Step),
     Manifest,
     ManifestCopy,
+    /// The manifest is being replaced by one that says where the log ends.
+    Truncation,
     CreateLog(Offset),
     CreateIndex(Offset),
     Write {
@@ -35,12 +37,23 @@ pub(crate) enum Pending {
     Ignored,
 }
 
+impl Pending {
+    /// Return whether the operation changes nothing.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(
+            self,
+            Self::Read(_) | Self::Load | Self::FirstMessage(_) | Self::Ignored
+        )
+    }
+}
+
 /// Operation that recovery waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     List,
     Manifest { file: FileName },
     SetAsideDirectory,
+    RemoveTruncated { file: FileName },
     FirstMessage,
     Index { start: u64 },
     Uncache { position: u64 },

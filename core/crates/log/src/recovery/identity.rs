@@ -168,7 +168,10 @@ impl Recovery {
         // A manifest of an earlier format is replaced.
         let is_current =
             manifest.segments.is_some() && manifest.owner.is_some() && !is_copy && !is_repaired;
+        self.truncated_at = manifest.end;
         if is_copy {
+            // It may have been written before messages that came after the truncation.
+            self.truncated_at = None;
             state.findings.notices.push(Notice::Rebuilt {
                 file: FileName::Manifest,
             });
@@ -181,7 +184,7 @@ impl Recovery {
             }
         }
         state.record.found(manifest, is_current);
-        self.rename_foreign_logs(state, out);
+        self.remove_truncated(state, out);
     }
 
     pub(crate) fn directory_set_aside(&mut self, outcome: &Outcome, state: &mut LogState) {

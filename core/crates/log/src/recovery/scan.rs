@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use headrace_model::Offset;
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
 use crate::entry::{Entry, INTERVAL_BYTES, Kind};
@@ -46,6 +47,8 @@ pub(crate) struct Scan {
     behind_damage: DamagePolicy,
     /// Boundary that was on the device: no message before it is a torn one.
     floor: Option<Entry>,
+    /// Offset of the first message that does not count, if there is one.
+    end_offset: Option<u64>,
     /// Position from which the next message behind damage is searched.
     seeking: Option<u64>,
     read_bytes: u64,
@@ -113,6 +116,7 @@ impl Scan {
             last_message: None,
             behind_damage: DamagePolicy::Unknown,
             floor: None,
+            end_offset: None,
             seeking: None,
             read_bytes: READ_BYTES,
             damage: None,
@@ -125,6 +129,25 @@ impl Scan {
     /// Take everything before this boundary for damage, not for a torn tail, if it is not intact.
     pub(crate) fn with_floor(self, floor: Option<Entry>) -> Self {
         Self { floor, ..self }
+    }
+
+    /// End the scan before the message with this offset.
+    pub(crate) fn with_end_offset(self, end_offset: Option<Offset>) -> Self {
+        Self {
+            end_offset: end_offset.map(|end| end.0),
+            ..self
+        }
+    }
+
+    /// Return whether the scan has ended before messages that do not count.
+    pub(crate) fn is_at_end_offset(&self) -> bool {
+        self.has_all() && self.reached.position < self.end
+    }
+
+    /// Return whether no message is left that counts.
+    fn has_all(&self) -> bool {
+        self.end_offset
+            .is_some_and(|end| self.reached.offset >= end)
     }
 
     /// Scan from `start` to `end`, where the message `end_offset` would start, skipping damage.
@@ -157,7 +180,7 @@ impl Scan {
     /// Return the first read, or the result if there is nothing to read.
     pub(crate) fn begin(&self) -> Progress {
         let position = self.seeking.unwrap_or(self.reached.position);
-        if position >= self.end {
+        if position >= self.end || self.has_all() {
             return Progress::Complete;
         }
         let length = self.read_bytes.min(self.end - position);
@@ -181,6 +204,9 @@ impl Scan {
                     SeekResult::Unwritten => return Progress::Stopped,
                     SeekResult::Nothing | SeekResult::Candidate => return self.begin(),
                 }
+            }
+            if self.has_all() {
+                return Progress::Complete;
             }
             match verified_message_at(&bytes[at..], self.reached.offset) {
                 Ok(found) => {
@@ -271,7 +297,8 @@ impl Scan {
                 header.timestamp() >= self.reached.timestamp.max(self.stopped_timestamp)
             }
         };
-        is_possible && lost > 0 && lost <= lost_max && is_plausible(header)
+        let counts = self.end_offset.is_none_or(|end| header.offset() <= end);
+        is_possible && counts && lost > 0 && lost <= lost_max && is_plausible(header)
     }
 
     fn pass(&mut self, bytes: u64, timestamp: u64) {

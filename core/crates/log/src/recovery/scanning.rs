@@ -136,13 +136,16 @@ impl Recovery {
         let codec = Codec::new(life, base);
         let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
         let first = start / ENTRY_BYTES as u64;
+        let end = self.truncated_at;
         let mut valid = entries
             .iter()
             .enumerate()
             .rev()
             .filter_map(|(index, bytes)| {
                 let (entry, kind) = codec.decode(bytes)?;
-                let is_possible = entry.position <= size && entry.offset >= base.0;
+                // A message before the end is read, so that a wrong index does not decide where a log is truncated.
+                let counts = end.is_none_or(|end| entry.offset < end.0);
+                let is_possible = entry.position <= size && entry.offset >= base.0 && counts;
                 is_possible.then_some((entry, kind, first + index as u64 + 1))
             });
         let last = valid.next();
@@ -166,7 +169,9 @@ impl Recovery {
         let floor = floor_of(base, &state.record);
         let scan = match self.truncated_to_empty {
             Some(end) => Scan::skipping_damage(entry, size, end.0),
-            None => Scan::until_damage(entry, size).with_floor(floor.map(boundary)),
+            None => Scan::until_damage(entry, size)
+                .with_floor(floor.map(boundary))
+                .with_end_offset(self.truncated_at),
         };
         self.index.saved = entries_saved;
         self.index.trusted = kind.map(|kind| (entry, kind));
@@ -261,6 +266,7 @@ impl Recovery {
         if is_over && let Some(progress) = scan.pass_floor() {
             return self.follow_scan(progress, state, out);
         }
+        let (is_truncated, reached) = (scan.is_at_end_offset(), scan.reached);
         match progress {
             Progress::Read { position, .. } if self.is_cached_at(position) => {
                 let operation = StorageOperation::Uncache { file, position };
@@ -282,14 +288,21 @@ impl Recovery {
             }
             Progress::Stopped => {
                 self.is_cut = true;
-                let scan = self.scan.as_ref().expect("a scan has ended");
-                let length = scan.reached.position;
+                let length = reached.position;
                 let into = self.next_cut();
                 let operation = StorageOperation::CutOff { file, length, into };
                 let step = Step::SetAside { into };
                 state
                     .operations
                     .start_repeated(Pending::Recover(step), operation, out);
+            }
+            Progress::Complete if is_truncated => {
+                self.is_cut = true;
+                let length = reached.position;
+                let operation = StorageOperation::Truncate { file, length };
+                state
+                    .operations
+                    .start_repeated(Pending::Recover(Step::Cut), operation, out);
             }
             Progress::Complete => self.sync_recovered(state, out),
         }

@@ -25,6 +25,11 @@ impl Writer {
         start_allocate(state, out);
     }
 
+    /// Return whether messages are to be written, or are being written.
+    pub(crate) fn has_messages(&self, state: &LogState) -> bool {
+        state.tail.queued_bytes() > 0 || self.write
+    }
+
     /// Return whether all messages and their index entries are stored.
     pub(crate) fn has_drained(state: &LogState) -> bool {
         state.tail.queued_bytes() == 0
@@ -40,8 +45,7 @@ impl Writer {
         state: &mut LogState,
         out: &mut Vec<StorageRequest>,
     ) {
-        let has_messages = state.tail.queued_bytes() > 0 || self.write;
-        if !state.health.take_retry(now, has_messages) {
+        if !state.health.take_retry(now, self.has_messages(state)) {
             return;
         }
         if state.config.durability.delays_writes() {

@@ -31,6 +31,7 @@ impl Check<'_> {
         let bases = self.bases();
         let listed = manifest.and_then(|manifest| manifest.segments.as_ref());
         let first = manifest.map_or(Offset(0), |manifest| manifest.first);
+        let truncated_at = manifest.and_then(|manifest| manifest.end);
         let entry = |base: Offset| {
             let listed = listed?;
             let index = listed.binary_search_by_key(&base, |segment| segment.base);
@@ -42,6 +43,8 @@ impl Check<'_> {
                 .iter()
                 .flat_map(|listed| listed.iter().map(|segment| segment.base)),
         );
+        // The next start removes what is left of a truncation.
+        known.retain(|base| truncated_at.is_none_or(|end| *base < end));
         known.sort_unstable();
         known.dedup();
         let synced = manifest.and_then(|manifest| manifest.synced);

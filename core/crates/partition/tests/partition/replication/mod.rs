@@ -1,5 +1,7 @@
-//! What replication needs of a log: runs of a leader's messages, the committed end, truncation, digests of ranges.
+//! Needs of replication: runs of a leader's messages, the committed end, truncation, digests of ranges.
 
 mod committed;
 mod digests;
+mod model;
 mod runs;
+mod truncation;

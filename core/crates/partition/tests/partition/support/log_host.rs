@@ -96,6 +96,23 @@ impl LogHost {
         while self.step() {}
     }
 
+    /// Let time pass, and do what is due.
+    pub fn pass(&mut self, micros: u64) {
+        self.pass_without_settling(micros);
+        self.settle();
+    }
+
+    pub fn pass_without_settling(&mut self, micros: u64) {
+        self.now.0 += micros;
+        self.log.tick(self.now, &mut self.out);
+        self.collect();
+    }
+
+    pub fn purge(&mut self) {
+        self.config.purge_epoch += 1;
+        self.log.purge(self.config.purge_epoch, &mut self.out);
+    }
+
     pub fn read(&mut self, from: u64, count: u32) -> Result<Messages, ReadError> {
         self.read_within(ReadFrom::Offset(Offset(from)), count, u64::MAX)
     }
