@@ -10,7 +10,7 @@ use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
 use crate::manifest::SyncedEnd;
 use crate::operations::pending::{Pending, Step};
-use crate::recovery::losses::{floor_of, synced_before};
+use crate::recovery::losses::{floor_of, forget_never_begun, synced_before};
 use crate::recovery::scan::{Progress, Scan};
 use crate::recovery::{Outcome, Recovery, fail_recovery};
 use crate::removal::wipe::Wipe;
@@ -93,6 +93,7 @@ impl Recovery {
         self.report_losses(state);
         state.ends.begin_at(synced_before(&state.record));
         state.record.note_opening(state.ends.next);
+        forget_never_begun(&[], state);
         self.remove_orphans(state);
         state.phase = Phase::Open;
     }

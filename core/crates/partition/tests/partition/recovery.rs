@@ -8,7 +8,7 @@ use headrace_partition::{
 };
 
 use crate::support::disk::{Crash, Fault};
-use crate::support::messages::{offsets, sent};
+use crate::support::messages::{batch, offsets, sent};
 use crate::support::world::{World, config};
 
 const LOG: FileName = FileName::Log(Offset(0));
@@ -539,5 +539,29 @@ fn closing_drains() {
         world.crash(Crash::Power);
         assert_eq!(all(&mut world).len(), expected);
         assert_eq!(world.stored(ALICE).is_some(), stored);
+    }
+}
+
+/// LOG-12: a segment that was listed and never begun is not missed, also if the log has no other.
+#[test]
+fn a_segment_that_was_never_begun_is_no_loss() {
+    for seed in 0..8 {
+        let mut world = World::new(PartitionConfig {
+            segment_size_bytes: 600,
+            ..config(Durability::Fsync)
+        });
+        world.settle();
+        world.random.seed(seed);
+        // The manifest lists the segment that is full and the next one, and then the process dies.
+        let request = batch(&[sent(1, 600)]);
+        world.submit(Request::Append { batch: request });
+        world.end_of_turn();
+        assert!(world.step());
+        world.crash(Crash::Kill);
+        for messages in [&[sent(1, 8), sent(2, 600)][..], &[sent(3, 8)]] {
+            world.append(messages).expect("appended");
+        }
+        world.restart();
+        assert_eq!(world.notices, [], "seed {seed}");
     }
 }
