@@ -20,6 +20,9 @@ ATTRIBUTES = {
     "may-be-missing": "The response has an empty payload if the object does not exist.",
     "audited": "The audit trail records it with its caller.",
     "binary-only": "No other API has an equivalent.",
+    "read-only": "The request to a partition changes nothing, so it is sent again after a lost connection.",
+    "large-response": "The response may be large: the user's share of memory has to have room for it first.",
+    "shard": "The shard answers it with its connections, buffers or links.",
 }
 SERVERS = {
     "all": "Every server.",
@@ -40,6 +43,7 @@ class Entry(TypedDict):
     permission: str
     attributes: NotRequired[list[str]]
     served_by: NotRequired[str]
+    partition: NotRequired[str]
     description: str
 
 
@@ -150,7 +154,7 @@ def read_registry(path: Path) -> list[Entry]:
     with path.open("rb") as file:
         entries = tomllib.load(file)["command"]
     required = {"code": int, "name": str, "family": str, "permission": str, "description": str}
-    types = required | {"payload": str, "response": str, "attributes": list, "served_by": str}
+    types = required | {"payload": str, "response": str, "attributes": list, "served_by": str, "partition": str}
     names: set[str] = set()
     last_code = 0
     for entry in entries:
@@ -166,6 +170,8 @@ def read_registry(path: Path) -> list[Entry]:
             raise ValueError(f"{entry['code']}: unknown attribute among {entry['attributes']}")
         if entry.get("served_by", "all") not in SERVERS:
             raise ValueError(f"{entry['code']}: unknown servers {entry['served_by']}")
+        if "partition" not in entry and "read-only" in entry.get("attributes", ()):
+            raise ValueError(f"{entry['code']}: only a request to a partition is read-only")
         last_code = entry["code"]
         names.add(entry["name"])
     return list(entries)

@@ -28,6 +28,7 @@ def entry(more="", code="1", name="Ping"):
         ([entry(), entry(code="2")], "used once"),
         ([entry(', attributes = ["fast"]')], "unknown attribute"),
         ([entry(', served_by = "moon"')], "unknown servers"),
+        ([entry(', attributes = ["read-only"]')], "only a request to a partition"),
     ],
 )
 def test_a_faulty_registry_is_refused(generator, tmp_path, entries, problem):
@@ -45,6 +46,7 @@ def test_every_command_is_registered():
 
 def test_commands_are_found_by_attribute():
     assert commands_with(Attribute.CARRIES_MESSAGES) == {CommandCode.SEND_MESSAGES, CommandCode.STAGE_MESSAGES}
+    assert commands_with(Attribute.READ_ONLY) == {CommandCode.GET_CONSUMER_OFFSET, CommandCode.PLAN_RANGE}
     assert REGISTRY[CommandCode.OPEN_LINK].served_by is ServedBy.PARTITION_NODES
     assert REGISTRY[CommandCode.PING].is_public
     assert not REGISTRY[CommandCode.GET_ME].is_public

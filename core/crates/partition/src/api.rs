@@ -7,7 +7,7 @@ use headrace_buffer::Slice;
 use headrace_log::storage::{FileName, StorageError, StorageRequest};
 use headrace_log::{AppendError, Batch, Failure, Notice, RangePlan, RangeToPlan, ReadError};
 use headrace_model::{Namespace, Offset, StageId, UserId};
-use headrace_wire::PollingStrategy;
+use headrace_wire::{CommandCode, PollingStrategy};
 
 /// Request id, chosen by the caller and returned with the response, exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,6 +91,21 @@ pub enum Request {
         batch: Batch,
     },
 }
+
+macro_rules! commands {
+    ({ $($request:ident = $command:ident,)+ }) => {
+        impl Request {
+            /// Command that becomes this request. Polls that wait are those of `PollMessages`.
+            pub const fn command(&self) -> CommandCode {
+                match self {
+                    $(Self::$request { .. } => CommandCode::$command,)+
+                }
+            }
+        }
+    };
+}
+
+headrace_wire::partition_requests! { commands }
 
 /// Selection of messages to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,31 +59,8 @@ pub(crate) const STAGE_MESSAGES: u32 = CommandCode::StageMessages.code();
 
 /// Return whether the answer to a command may be large, so that it counts for the user who asks until it is taken.
 pub(crate) fn has_sizeable_answer(code: u32) -> bool {
-    let Ok(command) = CommandCode::try_from(code) else {
-        return false;
-    };
-    matches!(
-        command,
-        CommandCode::PollMessages
-            | CommandCode::WaitMessages
-            | CommandCode::ReadMessages
-            | CommandCode::PlanRange
-            | CommandCode::GetStats
-            | CommandCode::GetSnapshot
-            | CommandCode::GetClusterMetadata
-            | CommandCode::GetClients
-            | CommandCode::GetUsers
-            | CommandCode::GetPersonalAccessTokens
-            | CommandCode::GetStream
-            | CommandCode::GetStreams
-            | CommandCode::GetTopic
-            | CommandCode::GetTopics
-            | CommandCode::GetConsumerGroup
-            | CommandCode::GetConsumerGroups
-            | CommandCode::DescribePartitions
-            | CommandCode::GetTransaction
-            | CommandCode::GetQuotas
-    )
+    CommandCode::try_from(code)
+        .is_ok_and(|command| command.attributes().has(Attributes::LARGE_RESPONSE))
 }
 
 /// Partitions and poll parameters of a waiting request.
@@ -157,6 +134,12 @@ impl Outcome {
 
 /// Result of a handler: an outcome, or the status that refuses the request.
 pub(crate) type Handled = Result<Outcome, Status>;
+
+impl From<Outcome> for Handled {
+    fn from(outcome: Outcome) -> Self {
+        Ok(outcome)
+    }
+}
 
 /// State that handlers can access.
 pub(crate) struct Context<'a> {
@@ -345,6 +328,22 @@ pub(crate) fn refusal(
     (payload_bytes > moment.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
 }
 
+macro_rules! handlers {
+    ({ $($command:ident $(($request:ident))? $handler:ident,)+ } { $($other:ident,)+ }) => {
+        impl Context<'_> {
+            /// Call the handler of a command.
+            fn handle_alone(&self, command: &Command<'_>) -> Handled {
+                match command {
+                    $(Command::$command $(($request))? => self.$handler($($request)?).into(),)+
+                    $(Command::$other { .. })|+ => Err(Status::INVALID_COMMAND),
+                }
+            }
+        }
+    };
+}
+
+headrace_wire::command_handlers! { handlers }
+
 impl Context<'_> {
     /// Handle a command of a user. Staged messages get buffers of the pool, and the links show which nodes are reached.
     pub(crate) fn handle(
@@ -354,84 +353,9 @@ impl Context<'_> {
         links: &Links,
     ) -> Handled {
         match command {
-            Command::GetStats => self.get_stats(),
-            Command::GetSnapshot(request) => self.get_snapshot(request),
-            Command::GetClusterMetadata => Ok(self.get_cluster_metadata()),
-            Command::GetMe => self.get_me(),
-            Command::GetClient(request) => self.get_client(*request),
-            Command::GetClients => self.get_clients(),
-            Command::DisconnectClient(request) => self.disconnect_client(*request),
-            Command::GetUser(request) => self.get_user(request),
-            Command::GetUsers => self.get_users(),
-            Command::CreateUser(request) => self.create_user(request),
-            Command::DeleteUser(request) => self.delete_user(request),
-            Command::UpdateUser(request) => self.update_user(request),
-            Command::UpdatePermissions(request) => self.update_permissions(request),
-            Command::ChangePassword(request) => self.change_password(request),
-            Command::GetQuotas => Ok(self.get_quotas()),
-            Command::GetUserQuota(request) => self.get_user_quota(request),
-            Command::SetUserQuota(request) => self.set_user_quota(request),
-            Command::GetTopicQuota(request) => self.get_topic_quota(request),
-            Command::SetTopicQuota(request) => self.set_topic_quota(request),
-            Command::GetPersonalAccessTokens => Ok(self.get_access_tokens()),
-            Command::CreatePersonalAccessToken(request) => Self::create_access_token(request),
-            Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),
-            Command::PollMessages(request) => self.poll_messages(request),
-            Command::WaitMessages(request) | Command::ReadMessages(request) => {
-                self.wait_messages(request)
-            }
-            Command::DescribePartitions(request) => self.describe_partitions(request, links),
-            Command::WatchPartitions(request) => self.watch_partitions(request),
-            Command::SetTraceContext(request) => Ok(Outcome::Trace(TraceContext::sampled(
-                request.trace_id,
-                request.span_id,
-                request.flags,
-            ))),
-            Command::PlanRange(request) => self.plan_range(request),
             Command::StageMessages(request) => self.stage_messages(request, pool),
-            Command::CommitTransaction(request) => self.commit_transaction(request),
-            Command::AbortTransaction(request) => self.abort_transaction(request),
-            Command::GetTransaction(request) => self.get_transaction(request),
-            Command::DeleteTransaction(request) => self.delete_transaction(request),
-            Command::PinReader(request) => self.pin_reader(request),
-            Command::UnpinReader(request) => self.unpin_reader(request),
-            Command::FlushUnsavedBuffer(request) => self.flush_unsaved_buffer(request),
-            Command::GetConsumerOffset(request) => self.get_consumer_offset(request),
-            Command::StoreConsumerOffset(request) => self.store_consumer_offset(request),
-            Command::DeleteConsumerOffset(request) => self.delete_consumer_offset(request),
-            Command::GetStream(request) => self.get_stream(request),
-            Command::GetStreams => self.get_streams(),
-            Command::CreateStream(request) => self.create_stream(request),
-            Command::DeleteStream(request) => self.delete_stream(request),
-            Command::UpdateStream(request) => self.update_stream(request),
-            Command::PurgeStream(request) => self.purge_stream(request),
-            Command::GetTopic(request) => self.get_topic(request),
-            Command::GetTopics(request) => self.get_topics(request),
-            Command::CreateTopic(request) => self.create_topic(request),
-            Command::DeleteTopic(request) => self.delete_topic(request),
-            Command::UpdateTopic(request) => self.update_topic(request),
-            Command::PurgeTopic(request) => self.purge_topic(request),
-            Command::CreatePartitions(request) => self.create_partitions(request),
-            Command::DeletePartitions(request) => self.delete_partitions(request),
-            Command::DeleteSegments(request) => self.delete_segments(request),
-            Command::GetConsumerGroup(request) => self.get_consumer_group(request),
-            Command::GetConsumerGroups(request) => self.get_consumer_groups(request),
-            Command::CreateConsumerGroup(request) => self.create_consumer_group(request),
-            Command::DeleteConsumerGroup(request) => self.delete_consumer_group(request),
-            Command::JoinConsumerGroup(request) => self.join_consumer_group(request),
-            Command::LeaveConsumerGroup(request) => self.leave_consumer_group(request),
-            Command::GetMembership(request) => self.get_membership(request),
-            Command::Ping
-            | Command::Capabilities
-            | Command::ExplainRefusals
-            | Command::ReportOffsets
-            | Command::LoginUser(_)
-            | Command::LoginWithPersonalAccessToken(_)
-            | Command::LogoutUser
-            | Command::OpenLink(_)
-            | Command::LoginWithTicket(_)
-            | Command::IssueTicket(_)
-            | Command::SendMessages(_) => Err(Status::INVALID_COMMAND),
+            Command::DescribePartitions(request) => self.describe_partitions(request, links),
+            command => self.handle_alone(command),
         }
     }
 }

@@ -7,13 +7,16 @@ use toml::Value;
 
 use crate::{code_after, text_of};
 
-/// Attributes that only Python code looks up.
-const PYTHON_ONLY: [&str; 2] = ["audited", "binary-only"];
+/// Attributes that are not looked up at run time: those of Python, and the one that decides about a handler.
+const UNLISTED: [&str; 3] = ["audited", "binary-only", SHARD];
+/// Attribute of the commands without a handler.
+const SHARD: &str = "shard";
 
 pub(crate) fn code_of(entries: &[Value]) -> String {
     let mut rows = String::from("commands! {\n");
     let mut last_code = 0;
     let mut permissions = BTreeSet::new();
+    let (mut handlers, mut others, mut requests) = (String::new(), String::new(), String::new());
     for entry in entries {
         let code = code_after(entry, &mut last_code);
         let name = text_of(entry, "name");
@@ -28,9 +31,26 @@ pub(crate) fn code_of(entries: &[Value]) -> String {
             Some(list) => list.as_array().expect("attributes is an array").as_slice(),
             None => &[],
         };
-        let attributes: Vec<String> = (attributes.iter())
+        let attributes: Vec<&str> = (attributes.iter())
             .map(|attribute| attribute.as_str().expect("an attribute is a text"))
-            .filter(|attribute| !PYTHON_ONLY.contains(attribute))
+            .collect();
+        if attributes.contains(&SHARD) {
+            write!(others, "{name}, ").expect("writing to a string");
+        } else {
+            let request = if payload.is_empty() { "" } else { "(request)" };
+            writeln!(handlers, "            {name}{request} {},", handler(name))
+                .expect("writing to a string");
+        }
+        if entry.get("partition").is_some() {
+            writeln!(
+                requests,
+                "            {} = {name},",
+                text_of(entry, "partition")
+            )
+            .expect("writing to a string");
+        }
+        let attributes: Vec<String> = (attributes.iter())
+            .filter(|attribute| !UNLISTED.contains(attribute))
             .map(|attribute| attribute.replace('-', "_").to_uppercase())
             .collect();
         let served_by = match entry.get("served_by") {
@@ -50,7 +70,47 @@ pub(crate) fn code_of(entries: &[Value]) -> String {
         )
         .expect("writing to a string");
     }
-    rows + "}\n" + &enumeration(&permissions)
+    rows + "}\n"
+        + &enumeration(&permissions)
+        + &passing(
+            "command_handlers",
+            "the commands with a handler, each with the name of the handler, and the others",
+            &format!("{{\n{handlers}            }} {{ {others}}}"),
+        )
+        + &passing(
+            "partition_requests",
+            "the requests of a partition, each with its command",
+            &format!("{{\n{requests}            }}"),
+        )
+}
+
+/// Return a macro that passes a list to another macro.
+fn passing(name: &str, list: &str, rows: &str) -> String {
+    format!(
+        "
+/// Pass {list}, to the macro `$receiver`.
+#[macro_export]
+macro_rules! {name} {{
+    ($receiver:ident) => {{
+        $receiver! {{
+            {rows}
+        }}
+    }};
+}}
+"
+    )
+}
+
+/// `GetStats` becomes `get_stats`.
+fn handler(name: &str) -> String {
+    let mut handler = String::new();
+    for (index, character) in name.char_indices() {
+        if index > 0 && character.is_ascii_uppercase() {
+            handler.push('_');
+        }
+        handler.push(character.to_ascii_lowercase());
+    }
+    handler
 }
 
 fn enumeration(permissions: &BTreeSet<&str>) -> String {

@@ -7,6 +7,7 @@
 
 mod error;
 mod fields;
+mod layouts;
 mod reader;
 mod refusals;
 mod to_gateway;

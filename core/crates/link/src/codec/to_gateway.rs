@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
 use headrace_buffer::{Buffer, Slice};
-use headrace_model::{NodeId, Offset, StageId};
-use headrace_partition::{Gap, Level, Polled, RangePlan, Response, Split, StoredOffset};
+use headrace_model::{NodeId, Offset};
+use headrace_partition::{Gap, Polled, Response, StoredOffset};
 use headrace_wire::Malformed;
 
 use super::fields::Fields;
 use super::reader::Reader;
-use super::{DecodeError, begin, finish, refusals};
+use super::{DecodeError, begin, finish, layouts, refusals};
 use crate::{RequestId, StatisticsSnapshot, ToGateway};
 
 const WELCOME: u32 = 11_101;
@@ -22,21 +22,14 @@ const WRONG_NODE: u32 = 11_105;
 const NOT_WATCHED: u32 = 11_106;
 const STATISTICS: u32 = 11_107;
 
-const DONE: u8 = 0;
-const APPENDED: u8 = 1;
 const POLLED: u8 = 2;
-const NOT_ENOUGH: u8 = 3;
 const NO_OFFSET: u8 = 4;
 const OFFSET: u8 = 5;
-const PLANNED: u8 = 6;
-const STAGED: u8 = 7;
 
 /// Maximum number of payload bytes of most frames.
 const USUAL_BYTES: usize = 48;
 /// Bytes of the statistics of one partition.
 const STATISTICS_BYTES: usize = 95;
-/// Bytes of one split of a range.
-const SPLIT_BYTES: usize = 16;
 
 /// A parsed frame, without the messages of a response.
 enum Parsed {
@@ -178,47 +171,14 @@ fn encode_polled(mut head: Vec<u8>, call: RequestId, polled: Polled) -> Vec<Slic
 
 fn write_response(head: &mut Vec<u8>, response: &Response) {
     match response {
-        Response::Done => head.u8(DONE),
-        Response::Appended {
-            base_offset,
-            messages_count,
-        } => {
-            head.u8(APPENDED);
-            head.u64(base_offset.0);
-            head.u32(*messages_count);
-        }
-        Response::BelowMinimum(level) => {
-            head.u8(NOT_ENOUGH);
-            head.u64(level.end.0);
-            head.u64(level.bytes);
-        }
         Response::Offset(None) => head.u8(NO_OFFSET),
         Response::Offset(Some(offset)) => {
             head.u8(OFFSET);
             head.u64(offset.current.0);
             head.u64(offset.stored.0);
         }
-        Response::Planned(plan) => {
-            head.reserve(plan.splits.len() * SPLIT_BYTES);
-            head.u8(PLANNED);
-            head.u64(plan.first_offset.0);
-            head.u64(plan.next_offset.0);
-            for split in &plan.splits {
-                head.u64(split.offset.0);
-                head.u64(split.bytes);
-            }
-        }
-        Response::Staged {
-            stage,
-            messages,
-            bytes,
-        } => {
-            head.u8(STAGED);
-            head.u128(stage.0);
-            head.u64(*messages);
-            head.u64(*bytes);
-        }
         Response::Polled(_) => unreachable!("its slices follow the head"),
+        response => layouts::write_response(head, response),
     }
 }
 
@@ -268,47 +228,15 @@ fn read_answer(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, 
                 start: payload_bytes - reader.remaining(),
             });
         }
-        DONE => Ok(Response::Done),
-        APPENDED => Ok(Response::Appended {
-            base_offset: reader.offset()?,
-            messages_count: reader.u32()?,
-        }),
-        NOT_ENOUGH => Ok(Response::BelowMinimum(Level {
-            end: reader.offset()?,
-            bytes: reader.u64()?,
-        })),
         NO_OFFSET => Ok(Response::Offset(None)),
         OFFSET => Ok(Response::Offset(Some(StoredOffset {
             current: reader.offset()?,
             stored: reader.offset()?,
         }))),
-        PLANNED => Ok(Response::Planned(read_plan(reader)?)),
-        STAGED => Ok(Response::Staged {
-            stage: StageId(reader.u128()?),
-            messages: reader.u64()?,
-            bytes: reader.u64()?,
-        }),
         code if code >= refusals::FIRST => Err(refusals::read(code, reader)?),
-        code => return Err(Malformed::UnknownCode(code)),
+        code => Ok(layouts::read_response(code, reader)?),
     };
     Ok(Parsed::Complete(ToGateway::Answer { call, result }))
-}
-
-/// Read a plan up to the end of the frame.
-fn read_plan(reader: &mut Reader<'_>) -> Result<RangePlan, Malformed> {
-    let (first_offset, next_offset) = (reader.offset()?, reader.offset()?);
-    let mut splits = Vec::with_capacity(reader.remaining() / SPLIT_BYTES);
-    while reader.remaining() > 0 {
-        splits.push(Split {
-            offset: reader.offset()?,
-            bytes: reader.u64()?,
-        });
-    }
-    Ok(RangePlan {
-        first_offset,
-        next_offset,
-        splits,
-    })
 }
 
 /// Read the header of polled messages and check it against the number of bytes that follow.

@@ -6,12 +6,12 @@ use core::ops::Range;
 
 use headrace_buffer::{Buffer, Slice};
 use headrace_model::{StageId, StreamId, TopicId};
-use headrace_partition::{Batch, RangeToPlan, Request};
+use headrace_partition::{Batch, Request};
 use headrace_wire::Malformed;
 
 use super::fields::Fields;
 use super::reader::Reader;
-use super::{DecodeError, begin, finish};
+use super::{DecodeError, begin, finish, layouts};
 use crate::{CallHeader, EndWait, RequestId, Scope, ToNode, WhenReady};
 
 const REQUEST: u32 = 11_001;
@@ -24,12 +24,8 @@ const CATALOG_VERSION: u32 = 11_007;
 
 const APPEND: u8 = 1;
 const POLL: u8 = 2;
-const GET_OFFSET: u8 = 3;
 const STORE_OFFSET: u8 = 4;
 const DELETE_OFFSET: u8 = 5;
-const FLUSH: u8 = 6;
-const DELETE_SEGMENTS: u8 = 7;
-const PLAN_RANGE: u8 = 8;
 const STAGE: u8 = 9;
 
 /// Maximum number of bytes of the payload of a request before its messages.
@@ -302,10 +298,6 @@ fn write_request(head: &mut Vec<u8>, request: Request) -> Option<Slice> {
             head.u8(POLL);
             head.poll(&poll);
         }
-        Request::GetOffset { consumer } => {
-            head.u8(GET_OFFSET);
-            head.consumer(Some(consumer), None);
-        }
         Request::StoreOffset {
             consumer,
             offset,
@@ -318,20 +310,6 @@ fn write_request(head: &mut Vec<u8>, request: Request) -> Option<Slice> {
         Request::DeleteOffset { consumer, by } => {
             head.u8(DELETE_OFFSET);
             head.consumer(Some(consumer), by);
-        }
-        Request::Flush { fsync } => {
-            head.u8(FLUSH);
-            head.bool(fsync);
-        }
-        Request::DeleteSegments { count } => {
-            head.u8(DELETE_SEGMENTS);
-            head.u32(count);
-        }
-        Request::PlanRange(range) => {
-            head.u8(PLAN_RANGE);
-            head.u64(range.start.0);
-            head.u64(range.end.0);
-            head.u64(range.target_bytes);
         }
         Request::Stage {
             stage,
@@ -348,6 +326,7 @@ fn write_request(head: &mut Vec<u8>, request: Request) -> Option<Slice> {
             head.u32(batch.messages_count());
             return Some(batch.freeze());
         }
+        request => layouts::write_request(head, &request),
     }
     None
 }
@@ -381,9 +360,6 @@ fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed,
             });
         }
         POLL => Request::Poll(reader.poll()?),
-        GET_OFFSET => Request::GetOffset {
-            consumer: reader.consumer()?,
-        },
         STORE_OFFSET => {
             let (consumer, by) = reader.changed_consumer()?;
             Request::StoreOffset {
@@ -396,17 +372,6 @@ fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed,
             let (consumer, by) = reader.changed_consumer()?;
             Request::DeleteOffset { consumer, by }
         }
-        FLUSH => Request::Flush {
-            fsync: reader.bool()?,
-        },
-        DELETE_SEGMENTS => Request::DeleteSegments {
-            count: reader.u32()?,
-        },
-        PLAN_RANGE => Request::PlanRange(RangeToPlan {
-            start: reader.offset()?,
-            end: reader.offset()?,
-            target_bytes: reader.u64()?,
-        }),
         STAGE => {
             let stage = reader.u128()?;
             let head = StageHead {
@@ -422,7 +387,7 @@ fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed,
                 start: payload_bytes - reader.remaining(),
             });
         }
-        kind => return Err(Malformed::UnknownCode(kind)),
+        kind => layouts::read_request(kind, reader)?,
     };
     Ok(Parsed::Whole(ToNode::Request { header, request }))
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use headrace_catalog::Action;
+use headrace_link::TraceContext;
 use headrace_model::{ClientId, ClientKey};
 use headrace_proto::control::v1::{self as control, request::Operation};
 use headrace_wire::{
     NodeRole, NodeStatus, Status,
-    command::{DisconnectClient, GetClient, GetSnapshot},
+    command::{DisconnectClient, GetClient, GetSnapshot, SetTraceContext},
     response::{
         ClientDetails, ClientGroup, ClientHeader, ClusterMetadata, ClusterNode, Stats,
         semantic_version,
@@ -114,7 +115,11 @@ impl Context<'_> {
         Ok(self.client_details(&client))
     }
 
-    pub(super) fn get_client(&self, request: GetClient) -> Handled {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "all handlers have one form"
+    )]
+    pub(super) fn get_client(&self, request: &GetClient) -> Handled {
         self.allow(Action::ReadServers)?;
         if request.client_id == 0 {
             return Err(Status::INVALID_CLIENT_ID);
@@ -124,7 +129,11 @@ impl Context<'_> {
     }
 
     /// Close a client's connection. The close follows some milliseconds later, whatever is in flight.
-    pub(super) fn disconnect_client(&self, request: DisconnectClient) -> Handled {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "all handlers have one form"
+    )]
+    pub(super) fn disconnect_client(&self, request: &DisconnectClient) -> Handled {
         self.allow(Action::ManageServers)?;
         if request.client_id == 0 {
             return Err(Status::INVALID_CLIENT_ID);
@@ -134,6 +143,16 @@ impl Context<'_> {
         } else {
             Err(Status::CLIENT_NOT_FOUND)
         }
+    }
+
+    #[expect(clippy::unused_self, reason = "all handlers have one form")]
+    pub(super) fn set_trace_context(&self, request: &SetTraceContext) -> Outcome {
+        let SetTraceContext {
+            trace_id,
+            span_id,
+            flags,
+        } = *request;
+        Outcome::Trace(TraceContext::sampled(trace_id, span_id, flags))
     }
 
     pub(super) fn get_clients(&self) -> Handled {

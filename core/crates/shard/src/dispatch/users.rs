@@ -68,7 +68,8 @@ fn user_header(user: &User) -> UserHeader<'_> {
 }
 
 impl Context<'_> {
-    pub(super) fn create_access_token(request: &CreateAccessToken<'_>) -> Handled {
+    #[expect(clippy::unused_self, reason = "all handlers have one form")]
+    pub(super) fn create_personal_access_token(&self, request: &CreateAccessToken<'_>) -> Handled {
         if !limits::ACCESS_TOKEN_NAME_BYTES.contains(&request.name.len()) {
             return Err(Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME);
         }
@@ -237,7 +238,7 @@ impl Context<'_> {
         )))
     }
 
-    pub(super) fn get_access_tokens(&self) -> Outcome {
+    pub(super) fn get_personal_access_tokens(&self) -> Outcome {
         Outcome::payload(|out| {
             for token in self.catalog.tokens_of(self.user) {
                 TokenInfo {
@@ -249,7 +250,7 @@ impl Context<'_> {
         })
     }
 
-    pub(super) fn delete_access_token(&self, request: &DeleteAccessToken<'_>) -> Outcome {
+    pub(super) fn delete_personal_access_token(&self, request: &DeleteAccessToken<'_>) -> Outcome {
         self.propose(Change::DeleteAccessToken(metadata::DeleteAccessToken {
             name: request.name.into(),
         }))

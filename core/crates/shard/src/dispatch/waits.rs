@@ -94,6 +94,10 @@ impl Context<'_> {
         }))
     }
 
+    pub(super) fn read_messages(&self, request: &WaitMessages<'_>) -> Handled {
+        self.wait_messages(request)
+    }
+
     fn plan_wait(&self, request: &WaitMessages<'_>) -> Result<Plan, Status> {
         let poll = &request.poll;
         let topic = self.topic(poll.stream, poll.topic, Action::Poll)?;

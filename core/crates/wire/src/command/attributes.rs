@@ -17,6 +17,10 @@ impl Attributes {
     pub const STATISTICS: Self = Self(1 << 3);
     /// The response has an empty payload if the object does not exist.
     pub const MAY_BE_MISSING: Self = Self(1 << 4);
+    /// The request to a partition changes nothing, so it is sent again after a lost connection.
+    pub const READ_ONLY: Self = Self(1 << 5);
+    /// The response may be large: the user's share of memory has to have room for it first.
+    pub const LARGE_RESPONSE: Self = Self(1 << 6);
 
     /// Return the set with this property added.
     #[must_use]

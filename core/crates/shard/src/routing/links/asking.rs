@@ -5,6 +5,7 @@ use headrace_catalog::Catalog;
 use headrace_link::{self as link, CallHeader, Refusal, RequestId, ToNode, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Request;
+use headrace_wire::command::Attributes;
 
 use super::{
     LinkEvent, Links,
@@ -33,13 +34,7 @@ pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::
 fn is_idempotent(request: &Request) -> bool {
     match request {
         Request::Poll(poll) => !poll.auto_commit,
-        Request::GetOffset { .. } | Request::PlanRange(_) => true,
-        Request::Append { .. }
-        | Request::StoreOffset { .. }
-        | Request::DeleteOffset { .. }
-        | Request::Flush { .. }
-        | Request::DeleteSegments { .. }
-        | Request::Stage { .. } => false,
+        request => request.command().attributes().has(Attributes::READ_ONLY),
     }
 }
 

@@ -295,17 +295,11 @@ impl Serving<'_> {
         request: Request,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let (command, bytes) = match &request {
-            Request::Append { batch } => (CommandCode::SendMessages, batch.size_bytes() as u64),
-            Request::Stage { batch, .. } => (CommandCode::StageMessages, batch.size_bytes() as u64),
-            Request::Poll(_) => (CommandCode::PollMessages, 0),
-            Request::GetOffset { .. } => (CommandCode::GetConsumerOffset, 0),
-            Request::StoreOffset { .. } => (CommandCode::StoreConsumerOffset, 0),
-            Request::DeleteOffset { .. } => (CommandCode::DeleteConsumerOffset, 0),
-            Request::Flush { .. } => (CommandCode::FlushUnsavedBuffer, 0),
-            Request::DeleteSegments { .. } => (CommandCode::DeleteSegments, 0),
-            Request::PlanRange(_) => (CommandCode::PlanRange, 0),
+        let bytes = match &request {
+            Request::Append { batch } | Request::Stage { batch, .. } => batch.size_bytes() as u64,
+            _ => 0,
         };
+        let command = request.command();
         let Some(origin) = self.begin(link, header, command, bytes, None) else {
             return false;
         };
