@@ -1,4 +1,4 @@
-"""Make the Python modules of ``headrace_proto`` that git does not have: messages, commands and status codes.
+"""Make the Python modules that git does not have: messages, commands, status codes, and a stub of the native module.
 
     python proto/generate.py
 
@@ -23,7 +23,8 @@ PACKAGE: Final = Path("core/python/headrace_proto")
 STAMP: Final = Path(".cache/messages-current")
 """File with the digests of the sources and of what was made of them, written last."""
 COMPILERS: Final = ("grpcio-tools", "mypy-protobuf", "protobuf")
-FROM_REGISTRIES: Final = ("commands.py", "errors.py")
+STUB: Final = "../headrace_core/_protocol.pyi"
+FROM_REGISTRIES: Final = ("commands.py", "errors.py", STUB)
 
 
 def main(root: Path = ROOT) -> int:
@@ -47,7 +48,7 @@ def sources(root: Path) -> list[Path]:
     return [
         *(root / "proto").glob("headrace/**/*.proto"),
         *(root / "proto").glob("generate*.py"),
-        *(root / "proto" / f"{name}.toml" for name in ("commands", "errors")),
+        *(root / "proto" / f"{name}.toml" for name in ("commands", "errors", "layouts")),
     ]
 
 
@@ -81,10 +82,12 @@ def generate(root: Path) -> dict[Path, str]:
     import generate_commands  # noqa: PLC0415
     import generate_errors  # noqa: PLC0415
     import generate_messages  # noqa: PLC0415
+    import generate_stub  # noqa: PLC0415
 
     proto = root / "proto"
     return generate_messages.generate(proto) | {
         Path("commands.py"): generate_commands.module(generate_commands.read_registry(proto / "commands.toml")),
+        Path(STUB): generate_stub.module(proto / "layouts.toml", proto / "commands.toml"),
         Path("errors.py"): generate_errors.generate(generate_errors.read_registry(proto / "errors.toml")),
     }
 

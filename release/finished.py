@@ -25,7 +25,11 @@ EXTRAS: Final = {
 URLS: Final = {"Homepage", "Documentation", "Changelog", "Issues", "Source"}
 BUILT: Final = {
     "headrace": ("headrace/aio/awaited/admin.py", "headrace_gateway/console/static/index.html"),
-    "headrace-core": ("headrace_proto/errors.py", "headrace_proto/catalog/v1/__init__.py"),
+    "headrace-core": (
+        "headrace_core/_protocol.pyi",
+        "headrace_proto/errors.py",
+        "headrace_proto/catalog/v1/__init__.py",
+    ),
 }
 """Files of the distributions that git does not have: one of each kind."""
 SIZE_MAX: Final = 15 << 20

@@ -30,8 +30,10 @@ PROFILES: Final = ("dev", "release")
 _OTHER_CRATES: Final = {"lossy-disk", "sim"}
 """Crates that are not part of the module."""
 _NOT_BUILT: Final = {"target", "tests", "benches", "examples", "fuzz"}
-_DESCRIPTIONS: Final = {"errors.toml", "commands.toml"}
-_GENERATED: Final = re.compile(r"core/python/headrace_proto/(.*/.*|commands\.py|errors\.py)")
+_DESCRIPTIONS: Final = {"errors.toml", "commands.toml", "layouts.toml"}
+_GENERATED: Final = re.compile(
+    r"core/python/(headrace_proto/(.*/.*|commands\.py|errors\.py)|headrace_core/_protocol\.pyi)"
+)
 """Modules that proto/generate.py makes; it and what it reads are the sources."""
 _COMPILERS: Final = re.compile(rb'^name = "(?:grpcio-tools|mypy-protobuf)"\nversion = ".*"', re.MULTILINE)
 """Packages in the lock file that decide what is generated."""

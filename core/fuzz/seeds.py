@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 import tomllib
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ from pathlib import Path
 FUZZ_DIRECTORY = Path(__file__).resolve().parent
 RECORDING = FUZZ_DIRECTORY.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
 
-COMMANDS = FUZZ_DIRECTORY.parents[1] / "proto" / "commands.toml"
-CODES = {row["name"]: row["code"] for row in tomllib.loads(COMMANDS.read_text(encoding="utf-8"))["command"]}
+PROTO = FUZZ_DIRECTORY.parents[1] / "proto"
+COMMANDS = tomllib.loads((PROTO / "commands.toml").read_text(encoding="utf-8"))["command"]
+LAYOUTS = tomllib.loads((PROTO / "layouts.toml").read_text(encoding="utf-8"))
+CODES = {row["name"]: row["code"] for row in COMMANDS}
 INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 
@@ -27,6 +30,7 @@ def main() -> None:
     """Write the files."""
     for target, content in (
         *recorded_inputs(),
+        *layout_inputs(),
         *handshake_inputs(),
         *websocket_inputs(),
         *link_inputs(),
@@ -44,6 +48,48 @@ def recorded_inputs() -> Iterator[tuple[str, bytes]]:
         exchange = json.loads(line)
         request, response = bytes.fromhex(exchange["request"]), bytes.fromhex(exchange["response"])
         yield from inputs(exchange["code"], request, exchange["status"], response)
+
+
+def layout_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield a request and a response of every command whose payloads are in the table of layouts."""
+    for row in COMMANDS:
+        code = struct.pack("<I", row["code"])
+        payload, response = (re.search(r"(\w+)(<'a>)?[>)]*$", row.get(key, "")) for key in ("payload", "response"))
+        for target, kind in (("command", payload), ("response", response)):
+            if kind and kind[1] in LAYOUTS and kind[1] != "StageMessages":
+                yield target, code + sample(kind[1])
+
+
+def sample(kind: str) -> bytes:
+    """Return bytes of a kind of field, or of a type. Every number is 1, those of items that follow among them."""
+    kind = kind.rstrip("!")
+    if item := re.fullmatch(r"\[(\w+)( by .*)?\]", kind):
+        return (b"" if item[2] else sample("u32")) + sample(item[1])
+    if kind.strip("~?") in LAYOUTS["enumerations"]:
+        return (2 if kind.endswith("?") else 1) * b"\1"
+    if kind in LAYOUTS:
+        lines = LAYOUTS[kind]["fields"].strip().splitlines()
+        return b"".join(sample(re.split(": | = | [|] ", line)[1]) for line in lines)
+    return SAMPLES[kind]
+
+
+SAMPLES = {
+    **{f"u{bits}": (1).to_bytes(bits // 8, "little") for bits in (8, 16, 32, 64, 128)},
+    **dict.fromkeys(("bool", "flag"), b"\1"),
+    **dict.fromkeys(("text", "bytes"), struct.pack("<I", 4) + b"text"),
+    **dict.fromkeys(("u32?", "status"), struct.pack("<I", 1)),
+    "f32": struct.pack("<f", 0.5),
+    "name": b"\1t",
+    "name?": b"\1\1t",
+    "password": b"\2pw",
+    "identifier": struct.pack("<BBI", 1, 4, 1),
+    "consumer": struct.pack("<BBBI", 1, 1, 4, 1),
+    "partition?": struct.pack("<BI", 1, 1),
+    "polling": struct.pack("<BQ", 1, 1),
+    "permissions?": b"\0",
+    "Quota": struct.pack("<QQQI", 1, 1, 1, 1),
+    "GroupMember": struct.pack("<III", 1, 1, 1),
+}
 
 
 def websocket_inputs() -> Iterator[tuple[str, bytes]]:
@@ -156,42 +202,19 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
 
 def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield requests of the extensions built from a recorded poll, as no recording has them."""
-    yield "command", struct.pack("<I", CODES["WaitMessages"]) + request + struct.pack("<IQ", 4096, 1_000_000)
     # Consumer and partition are dropped; the identifiers of stream and topic stay.
     stream = 3 + request[2]
     topic = stream + 2 + request[stream + 1]
     path = request[stream : topic + 2 + request[topic + 1]]
-    watched = struct.pack("<BI", 1, 2) + 2 * (path + struct.pack("<3I", 2, 0, 1))
-    yield "command", struct.pack("<I", CODES["WatchPartitions"]) + watched
-    yield "response", struct.pack("<I", CODES["WatchPartitions"]) + 2 * struct.pack("<4I4Q", 0, 1, 2, 3, 4, 5, 6, 7)
     yield "command", struct.pack("<I", CODES["SetTraceContext"]) + bytes(range(25))
-    yield "command", struct.pack("<I", CODES["OpenLink"]) + bytes(range(24)) + struct.pack("<I", 4) + b"hrt1"
-    yield "command", struct.pack("<I", CODES["LoginWithTicket"]) + struct.pack("<I", 4) + b"hrt1"
     yield "command", struct.pack("<I", CODES["IssueTicket"]) + path + struct.pack("<BI", 3, 60)
-    yield "response", struct.pack("<II", CODES["IssueTicket"], 4) + b"hrt1" + struct.pack("<Q", 1)
-    yield "command", struct.pack("<I", CODES["PlanRange"]) + path + struct.pack("<I3Q", 1, 2, 3, 4)
-    yield "response", struct.pack("<IQQI4Q", CODES["PlanRange"], 1, 2, 2, 3, 4, 5, 6)
     if status == 0:
         yield "response", struct.pack("<I", CODES["WaitMessages"]) + response
 
 
 def transaction_inputs(request: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield transaction requests built from a recorded batch, and the related queries."""
+    """Yield a staged batch built from a recorded one."""
     yield "command", struct.pack("<I", CODES["StageMessages"]) + bytes(16) + struct.pack("<IIB", 60, 0, 1) + request
-    yield "response", struct.pack("<I", CODES["StageMessages"]) + bytes(range(16)) + struct.pack("<QQ", 1, 2)
-    stream = request[4 : 6 + request[5]]
-    name, query = b"\x01t", b"\x05query"
-    stages = struct.pack("<I", 2) + 2 * (struct.pack("<IIQ", 1, 2, 3) + bytes(range(16)))
-    batch = stream + name + query + struct.pack("<Q", 7)
-    yield "command", struct.pack("<I", CODES["CommitTransaction"]) + batch + b"\x01" + stages
-    yield "command", struct.pack("<I", CODES["AbortTransaction"]) + batch + stages
-    for code in (CODES["CommitTransaction"], CODES["AbortTransaction"]):
-        yield "response", struct.pack("<IBQ", code, 2, 9)
-    for code in (CODES["GetTransaction"], CODES["DeleteTransaction"], CODES["UnpinReader"]):
-        yield "command", struct.pack("<I", code) + stream + name
-    yield "response", struct.pack("<I", CODES["GetTransaction"]) + query + struct.pack("<3Q", 7, 8, 9)
-    yield "command", struct.pack("<I", CODES["PinReader"]) + stream + name + struct.pack("<I", 3) + b"pin"
-    yield "response", struct.pack("<IBI", CODES["PinReader"], 1, 3) + b"pin"
 
 
 def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:

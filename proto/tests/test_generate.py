@@ -34,7 +34,7 @@ def contents(package):
 
 def test_what_is_made_is_what_is_installed(generator, root, package, capsys):
     assert generator.main(root) == 0
-    assert "made 6 files" in capsys.readouterr().out
+    assert "made 7 files" in capsys.readouterr().out
     names = {"catalog/__init__.py", "catalog/v1/__init__.py", "catalog/v1/catalog_pb2.py", "catalog/v1/catalog_pb2.pyi"}
     found = contents(package)
     assert found.pop(Path("limits.py")) == "by hand"

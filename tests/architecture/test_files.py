@@ -17,7 +17,7 @@ SOURCES = {".rs", ".py", ".pyi", ".ts", ".tsx", ".css", ".toml", ".proto", ".md"
 LINES_MAX = 600
 # Written by a program, or a registry that has as many lines as there are entries: a module of one file has one stub.
 LONG = re.compile(
-    r"(core/python/headrace_proto/\w+/.*|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|.*/errors\.py|core/python/headrace_core/__init__\.pyi)"
+    r"(core/python/headrace_proto/\w+/.*|uv\.lock|Cargo\.lock|proto/(errors|layouts)\.toml|docs/configuration\.md|.*/errors\.py|core/python/headrace_core/_.*\.pyi)"
 )
 # Pages that are read from the first line to the last.
 PAGES = {"CHANGELOG.md": 120, "README.md": 200}

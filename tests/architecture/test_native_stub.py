@@ -4,10 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Of the package that the build wraps around the module; the stub describes what is inside it. That an object has the
+# Of the package that the build wraps around the module; the stub describes what is inside it,
+# in two parts. That an object has the
 # buffer protocol can be seen since Python 3.12.
 ALLOWED = r"""
-headrace_core\.headrace_core
+headrace_core\.(headrace_core|_protocol)
 (headrace_core\.ColumnBuffer\.__buffer__)?
 """
 

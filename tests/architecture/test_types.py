@@ -35,13 +35,13 @@ CYCLES: Final[dict[str, list[int]]] = {
     "edge": [2],
     "engine": [2],
     "link": [2],
-    "python": [2, 2, 2, 11],
+    "python": [2, 2, 2, 5],
     "replica": [3, 3, 10],
     "runtime": [2, 7],
     "sdk-core": [2],
     "shard": [2, 2, 2, 3],
     "sim": [2, 4, 6, 7, 10],
-    "wire": [2, 10, 21],
+    "wire": [2, 4, 9],
 }
 """Number of files in each cycle, by crate."""
 

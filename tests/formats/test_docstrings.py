@@ -15,8 +15,9 @@ CLASSES = {
 
 def stub() -> dict[str, dict[str, str | None]]:
     """Public attributes of each class of the stub, with their docstrings."""
-    text = importlib.resources.files("headrace_core").joinpath("__init__.pyi").read_text(encoding="utf-8")
-    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    package = importlib.resources.files("headrace_core")
+    parts = (package.joinpath(name).read_text(encoding="utf-8") for name in ("__init__.pyi", "_protocol.pyi"))
+    classes = (node for part in parts for node in ast.parse(part).body if isinstance(node, ast.ClassDef))
     return {node.name: {name: text for name, text in attributes(node) if not name.startswith("_")} for node in classes}
 
 

@@ -1,41 +1,44 @@
-//! Generate code from the registries of the protocol: `proto/errors.toml` and `proto/commands.toml`.
+//! Generate code from the registries of the protocol: `proto/errors.toml`, `proto/commands.toml` and
+//! `proto/layouts.toml`.
 
 #[path = "build/commands.rs"]
 mod commands;
+#[path = "build/layouts.rs"]
+mod layouts;
 #[path = "build/responses.rs"]
 mod responses;
+#[path = "build/samples.rs"]
+mod samples;
 #[path = "build/status.rs"]
 mod status;
+#[allow(dead_code, reason = "the native module needs more of it")]
+#[path = "build/table.rs"]
+mod table;
 
 use std::path::PathBuf;
 use std::{env, fs};
 
-use toml::{Table, Value};
+use toml::Value;
 
 fn main() {
-    generate("errors.toml", "status", "status.rs", status::code_of);
-    generate("commands.toml", "command", "commands.rs", commands::code_of);
-    generate(
-        "commands.toml",
-        "command",
-        "responses.rs",
-        responses::code_of,
-    );
+    let (errors, commands) = (table::read("errors.toml"), table::read("commands.toml"));
+    let (errors, commands) = (entries(&errors, "status"), entries(&commands, "command"));
+    let (payloads, contents) = layouts::code();
+    for (name, code) in [
+        ("status.rs", status::code_of(errors)),
+        ("commands.rs", commands::code_of(commands)),
+        ("responses.rs", responses::code_of(commands)),
+        ("payloads.rs", payloads),
+        ("contents.rs", contents),
+        ("samples.rs", samples::code(commands)),
+    ] {
+        let path = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(name);
+        fs::write(&path, code).expect("OUT_DIR can be written");
+    }
 }
 
-/// Write the code for the entries of one registry into `OUT_DIR`.
-fn generate(registry: &str, array: &str, output: &str, code_of: fn(&[Value]) -> String) {
-    let crate_directory = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    let registry = PathBuf::from(crate_directory)
-        .join("../../../proto")
-        .join(registry);
-    println!("cargo::rerun-if-changed={}", registry.display());
-    let text = fs::read_to_string(&registry)
-        .unwrap_or_else(|error| panic!("{}: {error}", registry.display()));
-    let table: Table = text.parse().expect("the registry is TOML");
-    let entries = (table[array].as_array()).unwrap_or_else(|| panic!("{array} is an array"));
-    let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(output);
-    fs::write(&output, code_of(entries)).expect("OUT_DIR can be written");
+fn entries<'a>(registry: &'a toml::Table, array: &str) -> &'a [Value] {
+    (registry[array].as_array()).unwrap_or_else(|| panic!("{array} is an array"))
 }
 
 /// Return the number of an entry, which must be greater than the one before.

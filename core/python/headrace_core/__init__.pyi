@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, final
 
 from typing_extensions import Buffer, CapsuleType, disjoint_base
 
+from headrace_core._protocol import *
+
 __version__: str
 
 build_profile: Literal["dev", "release"]
@@ -498,69 +500,6 @@ class WebSocketDecoder:
         """
 
 @final
-class Stream:
-    """A stream. `topics` is empty in listings."""
-
-    id: int
-    """Id of the stream."""
-    name: str
-    """Name of the stream."""
-    created_at_micros: int
-    """Time of the creation, in microseconds since the Unix epoch."""
-    topics_count: int
-    """Number of topics."""
-    size_bytes: int
-    """Size of its messages in bytes, headers included."""
-    messages_count: int
-    """Number of messages."""
-    topics: list[Topic]
-    """Topics of the stream; empty in listings."""
-
-@final
-class Partition:
-    """A partition of a topic."""
-
-    id: int
-    """Id of the partition within the topic."""
-    created_at_micros: int
-    """Time of the creation, in microseconds since the Unix epoch."""
-    segments_count: int
-    """Number of segments, the open one included."""
-    current_offset: int
-    """Offset of the last message; 0 also when there is none."""
-    size_bytes: int
-    """Size of its messages in bytes, headers included."""
-    messages_count: int
-    """Number of messages."""
-
-@final
-class Topic:
-    """A topic. `partitions` is empty in listings."""
-
-    id: int
-    """Id of the topic within the stream."""
-    name: str
-    """Name of the topic."""
-    created_at_micros: int
-    """Time of the creation, in microseconds since the Unix epoch."""
-    partitions_count: int
-    """Number of partitions."""
-    message_expiry_micros: int
-    """Age in microseconds after which messages are removed; 2^64-1: never."""
-    compression: Literal["none", "gzip"]
-    """Compression that clients apply to payloads: `none` or `gzip`."""
-    replication_factor: int
-    """Number of copies of each partition."""
-    max_size_bytes: int
-    """Size in bytes beyond which the oldest messages are removed; 2^64-1: unlimited."""
-    size_bytes: int
-    """Size of its messages in bytes, headers included."""
-    messages_count: int
-    """Number of messages."""
-    partitions: list[Partition]
-    """Partitions of the topic; empty in listings."""
-
-@final
 class Message:
     """A stored message."""
 
@@ -605,23 +544,6 @@ class Polled:
     """Messages that were read, by ascending offset."""
     gap: tuple[int, int] | None
     """Offsets, from the first up to but not including the second, that were removed before `wait` could read them."""
-
-@final
-class PartitionDescription:
-    """State and placement of a partition."""
-
-    id: int
-    """Id of the partition within the topic."""
-    state: Literal["serving", "failed", "unreachable", "unplaced"]
-    """State of the partition: `serving`, `failed`, `unreachable` or `unplaced`."""
-    node_id: int
-    """Id of the node that serves the partition; 0: there are no partition nodes, or the partition is not placed."""
-    node: str
-    """Name of that node."""
-    first_offset: int
-    """First offset that is retained; one after the last offset if the partition is empty."""
-    next_deletion_at_micros: int
-    """Time before which retention removes nothing because of its age; 0: unknown, or never."""
 
 @final
 class Client:
@@ -1342,116 +1264,12 @@ _Encoded: TypeAlias = tuple[int, bytes]
 """Code of the command and its payload. `CodecError` if a value cannot be encoded."""
 _Typed: TypeAlias = tuple[str, bytes]
 """Kind of a header (`string`, `uint32`, ...) and its bytes, numbers little-endian."""
-_Compression: TypeAlias = Literal["none", "gzip"]
 _UserStatus: TypeAlias = Literal["active", "inactive"]
 _Strategy: TypeAlias = Literal["offset", "timestamp", "first", "last", "next"]
 
-def encode_ping() -> _Encoded: ...
-def encode_get_stats() -> _Encoded: ...
-def encode_get_cluster_metadata() -> _Encoded: ...
-def encode_get_me() -> _Encoded: ...
-def encode_get_clients() -> _Encoded: ...
-def encode_get_users() -> _Encoded: ...
-def encode_logout_user() -> _Encoded: ...
-def encode_get_personal_access_tokens() -> _Encoded: ...
-def encode_get_streams() -> _Encoded: ...
-def encode_get_client(*, client_id: int) -> _Encoded: ...
-def encode_disconnect_client(*, client_id: int) -> _Encoded: ...
 def encode_get_snapshot(*, compression: int, kinds: Sequence[int]) -> _Encoded:
     """Encode `GetSnapshot`; compression and kinds are codes of the binary protocol."""
 
-def encode_get_user(*, user: int | str) -> _Encoded: ...
-def encode_delete_user(*, user: int | str) -> _Encoded: ...
-def encode_create_user(
-    *, username: str, password: str, status: _UserStatus = "active", permissions: Permissions | None = None
-) -> _Encoded: ...
-def encode_update_user(
-    *, user: int | str, username: str | None = None, status: _UserStatus | None = None
-) -> _Encoded: ...
-def encode_update_permissions(*, user: int | str, permissions: Permissions | None) -> _Encoded: ...
-def encode_change_password(*, user: int | str, current_password: str, new_password: str) -> _Encoded: ...
-def encode_login_user(*, username: str, password: str, version: str = "", context: str = "") -> _Encoded: ...
-def encode_login_with_personal_access_token(*, token: str) -> _Encoded: ...
-def encode_create_personal_access_token(*, name: str, expiry_micros: int = 0) -> _Encoded: ...
-def encode_delete_personal_access_token(*, name: str) -> _Encoded: ...
-def encode_get_stream(*, stream: int | str) -> _Encoded: ...
-def encode_delete_stream(*, stream: int | str) -> _Encoded: ...
-def encode_purge_stream(*, stream: int | str) -> _Encoded: ...
-def encode_get_topics(*, stream: int | str) -> _Encoded: ...
-def encode_get_topic(*, stream: int | str, topic: int | str) -> _Encoded: ...
-def encode_delete_topic(*, stream: int | str, topic: int | str) -> _Encoded: ...
-def encode_purge_topic(*, stream: int | str, topic: int | str) -> _Encoded: ...
-def encode_get_consumer_groups(*, stream: int | str, topic: int | str) -> _Encoded: ...
-def encode_get_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
-def encode_delete_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
-def encode_join_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
-def encode_leave_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
-def encode_create_stream(*, name: str) -> _Encoded: ...
-def encode_update_stream(*, stream: int | str, name: str) -> _Encoded: ...
-def encode_create_topic(
-    *,
-    stream: int | str,
-    name: str,
-    partitions_count: int,
-    compression: _Compression = "none",
-    message_expiry_micros: int = 0,
-    max_size_bytes: int = 0,
-    replication_factor: int = 0,
-) -> _Encoded: ...
-def encode_update_topic(
-    *,
-    stream: int | str,
-    topic: int | str,
-    name: str,
-    compression: _Compression = "none",
-    message_expiry_micros: int = 0,
-    max_size_bytes: int = 0,
-    replication_factor: int = 0,
-) -> _Encoded: ...
-def encode_create_partitions(*, stream: int | str, topic: int | str, partitions_count: int) -> _Encoded: ...
-def encode_delete_partitions(*, stream: int | str, topic: int | str, partitions_count: int) -> _Encoded: ...
-def encode_delete_segments(*, stream: int | str, topic: int | str, partition: int, segments_count: int) -> _Encoded: ...
-def encode_create_consumer_group(*, stream: int | str, topic: int | str, name: str) -> _Encoded: ...
-def encode_poll_messages(
-    *,
-    stream: int | str,
-    topic: int | str,
-    consumer: int | str = ...,
-    is_group: bool = False,
-    partition: int | None = None,
-    strategy: _Strategy = "next",
-    value: int = 0,
-    count: int = 100,
-    auto_commit: bool = False,
-) -> _Encoded: ...
-def encode_flush_unsaved_buffer(
-    *, stream: int | str, topic: int | str, partition: int, fsync: bool = False
-) -> _Encoded: ...
-def encode_get_consumer_offset(
-    *,
-    stream: int | str,
-    topic: int | str,
-    consumer: int | str = ...,
-    is_group: bool = False,
-    partition: int | None = None,
-) -> _Encoded: ...
-def encode_delete_consumer_offset(
-    *,
-    stream: int | str,
-    topic: int | str,
-    consumer: int | str = ...,
-    is_group: bool = False,
-    partition: int | None = None,
-) -> _Encoded: ...
-def encode_store_consumer_offset(
-    *,
-    stream: int | str,
-    topic: int | str,
-    offset: int,
-    consumer: int | str = ...,
-    is_group: bool = False,
-    partition: int | None = None,
-) -> _Encoded: ...
 def encode_send_messages(
     messages: Iterable[tuple[int, bytes, bytes]],
     *,
@@ -1507,36 +1325,12 @@ def encode_user_headers(headers: Sequence[tuple[_Typed, _Typed]]) -> bytes: ...
 def decode_user_headers(encoded: bytes) -> list[tuple[_Typed, _Typed]] | None:
     """Decode user headers; None if they are not readable, perhaps because a client has encrypted them."""
 
-def decode_stream(payload: bytes) -> Stream | None: ...
-def decode_topic(payload: bytes) -> Topic | None: ...
 def decode_user(payload: bytes) -> User | None: ...
-def decode_connection(payload: bytes) -> Connection | None: ...
-def decode_consumer_group(payload: bytes) -> ConsumerGroup | None: ...
-def decode_consumer_offset(payload: bytes) -> ConsumerOffset | None: ...
-def decode_streams(payload: bytes) -> list[Stream]: ...
-def decode_topics(payload: bytes) -> list[Topic]: ...
 def decode_users(payload: bytes) -> list[User]: ...
-def decode_connections(payload: bytes) -> list[Connection]: ...
-def decode_consumer_groups(payload: bytes) -> list[ConsumerGroup]: ...
-def decode_access_tokens(payload: bytes) -> list[AccessToken]: ...
-def decode_stats(payload: bytes) -> Stats: ...
-def decode_cluster(payload: bytes) -> Cluster: ...
 def decode_identity(payload: bytes) -> int: ...
 def decode_raw_access_token(payload: bytes) -> str: ...
 def decode_polled(payload: bytes, *, names_gap: bool = False) -> MessageBatch:
     """Decode the answer to a poll; `names_gap` must be the value that the command was encoded with."""
-
-def encode_describe_partitions(*, stream: int | str, topic: int | str) -> _Encoded: ...
-def decode_partition_descriptions(payload: bytes) -> list[PartitionDescription]: ...
-def encode_capabilities() -> _Encoded: ...
-def encode_get_membership(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded:
-    """Encode a request for the partitions of a member: this connection. Decode the answer with `decode_membership`."""
-
-def encode_report_offsets() -> _Encoded:
-    """Encode a request for the place of each batch that this connection sends from now on.
-
-    Decode the answers to `encode_send_messages` with `decode_appended` then.
-    """
 
 def encode_wait_messages(
     *,
@@ -1585,19 +1379,10 @@ def encode_issue_ticket(
     Decode the answer with `decode_issued_ticket`.
     """
 
-def encode_get_quotas() -> _Encoded:
-    """Encode a request for the quotas that the user may see. Decode the answer with `decode_quotas`."""
-
-def encode_get_user_quota(*, user: int | str) -> _Encoded:
-    """Encode a request for the quota of a user. Decode the answer with `decode_quota`."""
-
 def encode_set_user_quota(
     *, user: int | str, sent_bytes_per_second: int = 0, read_bytes_per_second: int = 0, connections: int = 0
 ) -> _Encoded:
     """Encode the whole quota of a user; 0 is no limit."""
-
-def encode_get_topic_quota(*, stream: int | str, topic: int | str) -> _Encoded:
-    """Encode a request for the quota of a topic. Decode the answer with `decode_quota`."""
 
 def encode_set_topic_quota(
     *,
@@ -1608,14 +1393,6 @@ def encode_set_topic_quota(
     held_bytes: int = 0,
 ) -> _Encoded:
     """Encode the whole quota of a topic; 0 is no limit."""
-
-def encode_plan_range(
-    *, stream: int | str, topic: int | str, partition: int, start: int = 0, end: int = ..., target_bytes: int = 0
-) -> _Encoded:
-    """Encode a request for a plan; by default up to the end, and in one part.
-
-    Decode the answer with `decode_planned_range`.
-    """
 
 def encode_stage_messages(
     *,
@@ -1637,47 +1414,14 @@ def encode_stage_messages(
     `decode_staged_messages`.
     """
 
-def encode_commit_transaction(
-    *,
-    stream: int | str,
-    transaction: str,
-    query_id: str,
-    batch_id: int,
-    stages: Sequence[tuple[int, int, int, int]],
-    fence: bool = False,
-) -> _Encoded:
-    """Encode a commit of stages, each given by topic id, partition id, incarnation of the partition, and stage.
-
-    Decode the answer, like that of an abort, with `decode_transaction_result`.
-    """
-
-def encode_abort_transaction(
-    *,
-    stream: int | str,
-    transaction: str,
-    query_id: str,
-    batch_id: int,
-    stages: Sequence[tuple[int, int, int, int]],
-) -> _Encoded: ...
 def encode_get_transaction(*, stream: int | str, transaction: str) -> _Encoded: ...
 def encode_delete_transaction(*, stream: int | str, transaction: str) -> _Encoded: ...
-def encode_pin_reader(*, stream: int | str, reader: str, value: bytes) -> _Encoded:
-    """Encode a pinned value of a reader. Decode the answer with `decode_pinned_reader`."""
-
 def encode_unpin_reader(*, stream: int | str, reader: str) -> _Encoded: ...
-def decode_staged_messages(payload: bytes) -> StagedMessages: ...
 def decode_transaction_result(payload: bytes) -> TransactionResult: ...
-def decode_transaction(payload: bytes) -> Transaction | None:
-    """Decode a transaction; None: nothing was committed under that name."""
-
 def decode_pinned_reader(payload: bytes) -> PinnedReader: ...
-def decode_appended(payload: bytes) -> Appended: ...
 def decode_capabilities(payload: bytes) -> Capabilities: ...
-def decode_membership(payload: bytes) -> Membership: ...
 def decode_quota(payload: bytes) -> Quota | None: ...
 def decode_quotas(payload: bytes) -> list[QuotaRecord]: ...
-def decode_planned_range(payload: bytes) -> PlannedRange: ...
-def decode_issued_ticket(payload: bytes) -> IssuedTicket: ...
 def decode_watched_partitions(payload: bytes, *, names_openings: bool = False) -> list[WatchedPartition]:
     """Decode notifications, with openings if those were asked for."""
 
@@ -1686,35 +1430,6 @@ def cut_since(openings: Sequence[tuple[int, int]], *, epoch: int, position: int)
 
     None if it was not, or if that is unknown: the epoch is 0, or there are no openings.
     """
-
-@final
-class Appended:
-    """Place of an appended batch."""
-
-    partition_id: int
-    """Partition of the messages."""
-    base_offset: int
-    """Offset of the first message; the others follow without gaps."""
-
-@final
-class Membership:
-    """Partitions of a member of a consumer group."""
-
-    member_id: int
-    """Id within the group, as in `GroupMember`."""
-    partitions: list[tuple[int, bool]]
-    """Id of each partition that the member owns, ascending, and whether it is being revoked."""
-
-@final
-class StagedMessages:
-    """State of a staged batch."""
-
-    stage: int
-    """Identifier of 128 bits; the upper half is its expiry, in microseconds since the Unix epoch."""
-    messages: int
-    """Number of messages in the stage so far."""
-    bytes: int
-    """Size of these messages."""
 
 @final
 class TransactionResult:
@@ -1726,19 +1441,6 @@ class TransactionResult:
     """
     number: int
     """Number of the last commit of the transaction; 0 if there is none."""
-
-@final
-class Transaction:
-    """Last commit under a name."""
-
-    query_id: str
-    """Query that committed the batch."""
-    batch_id: int
-    """Number of the batch within the query."""
-    number: int
-    """Number of the commit, which grows over all commits."""
-    committed_at: int
-    """Time in microseconds since the Unix epoch."""
 
 @final
 class PinnedReader:
@@ -1780,28 +1482,6 @@ class QuotaRecord:
     """Name of the topic; None for a user."""
     quota: Quota
     """The limits."""
-
-@final
-class PlannedRange:
-    """A range of messages and its possible splits."""
-
-    first_offset: int
-    """First offset that can be polled."""
-    next_offset: int
-    """Offset after the last message that can be polled."""
-    splits: list[tuple[int, int]]
-    """Start offset and approximate size of each split; each ends where the next one starts, the last one where the
-    range ends.
-    """
-
-@final
-class IssuedTicket:
-    """A ticket for a topic."""
-
-    ticket: str
-    """Ticket to log in with at partition nodes."""
-    not_after: int
-    """Last second, since the Unix epoch, in which the ticket is valid."""
 
 @final
 class Capabilities:
@@ -1975,131 +1655,6 @@ class Permissions:
     ) -> Self: ...
 
 @final
-class CacheMetrics:
-    """Cache use of one partition."""
-
-    stream_id: int
-    """Id of the stream."""
-    topic_id: int
-    """Id of the topic within the stream."""
-    partition_id: int
-    """Id of the partition within the topic."""
-    hits: int
-    """Number of reads answered from the cache."""
-    misses: int
-    """Number of reads that went to the disk."""
-    hit_ratio: float
-    """Ratio of hits to reads, 0 to 1."""
-
-@final
-class Stats:
-    """Statistics of a server."""
-
-    process_id: int
-    """Process id of the server."""
-    cpu_usage_percent: float
-    """CPU usage of the process in percent."""
-    total_cpu_usage_percent: float
-    """CPU usage of the machine in percent."""
-    memory_usage_bytes: int
-    """Memory of the process in bytes."""
-    total_memory_bytes: int
-    """Total memory of the machine in bytes."""
-    available_memory_bytes: int
-    """Available memory of the machine in bytes."""
-    run_time_micros: int
-    """Microseconds since the server started."""
-    start_time_micros: int
-    """Time of the start, in microseconds since the Unix epoch."""
-    read_bytes: int
-    """Number of bytes that the process has read from disks."""
-    written_bytes: int
-    """Number of bytes that the process has written to disks."""
-    messages_size_bytes: int
-    """Size of all messages in bytes, headers included."""
-    streams_count: int
-    """Number of streams."""
-    topics_count: int
-    """Number of topics in all streams."""
-    partitions_count: int
-    """Number of partitions of all topics."""
-    segments_count: int
-    """Number of segments of all partitions."""
-    messages_count: int
-    """Number of messages in all partitions."""
-    clients_count: int
-    """Number of connections."""
-    consumer_groups_count: int
-    """Number of consumer groups of all topics."""
-    hostname: str
-    """Host name of the machine."""
-    os_name: str
-    """Name of the operating system."""
-    os_version: str
-    """Version of the operating system."""
-    kernel_version: str
-    """Version of the kernel."""
-    server_version: str
-    """Version of the server as text."""
-    server_semver: int
-    """Version of the server as a number, of which 1.2.3 is 1002003; 0: unknown."""
-    cache_metrics: list[CacheMetrics]
-    """Cache use by partition, if the server reports any."""
-    threads_count: int
-    """Number of threads of the process."""
-    free_disk_space_bytes: int
-    """Free bytes on the disk with the data directory."""
-    total_disk_space_bytes: int
-    """Size in bytes of the disk with the data directory."""
-
-@final
-class ClusterNode:
-    """One node of a cluster."""
-
-    name: str
-    """Name of the node."""
-    ip: str
-    """IP address of the node; IPv6 without brackets."""
-    tcp_port: int
-    """Port for TCP."""
-    quic_port: int
-    """Port for QUIC."""
-    http_port: int
-    """Port for HTTP."""
-    websocket_port: int
-    """Port for WebSocket."""
-    role: Literal["leader", "follower"]
-    """Role of the node: `leader`, to which clients should connect, or `follower`."""
-    status: Literal["healthy", "starting", "stopping", "unreachable", "maintenance", "unknown"]
-    """State of the node: `healthy`, `starting`, `stopping`, `unreachable`, `maintenance` or `unknown`."""
-
-@final
-class Cluster:
-    """The nodes of a cluster."""
-
-    name: str
-    """Name of the cluster."""
-    nodes: list[ClusterNode]
-    """Nodes of the cluster, the responding node first."""
-
-@final
-class Connection:
-    """A connection of a client. `groups` (stream, topic, group) is empty in listings."""
-
-    client_id: int
-    """Id of the connection."""
-    user_id: int | None
-    """User who is logged in; None: not logged in."""
-    transport: Literal["tcp", "quic", "http", "ws"]
-    """Transport of the connection: `tcp`, `quic`, `http` or `ws`."""
-    address: str
-    """Address of the peer (`ip:port`)."""
-    groups_count: int
-    """Number of groups of which the connection is a member."""
-    groups: list[tuple[int, int, int]]
-    """Ids of stream, topic and group of these memberships; empty in listings."""
-
-@final
 class User:
     """A user. `permissions` is None in listings."""
 
@@ -2115,26 +1670,6 @@ class User:
     """Permissions of the user; None in listings, and for a user without any."""
 
 @final
-class AccessToken:
-    """An access token without its secret."""
-
-    name: str
-    """Name of the token."""
-    expires_at_micros: int | None
-    """Time of the expiry, in microseconds since the Unix epoch; None: never."""
-
-@final
-class ConsumerOffset:
-    """A stored offset."""
-
-    partition_id: int
-    """Id of the partition within the topic."""
-    current_offset: int
-    """Offset of the last message of the partition; 0 also when there is none."""
-    stored_offset: int
-    """Offset of the last message that the consumer has processed."""
-
-@final
 class GroupMember:
     """A member of a consumer group."""
 
@@ -2142,21 +1677,6 @@ class GroupMember:
     """Id within the group, unrelated to the id of the connection."""
     partitions: list[int]
     """Ids of the partitions that are assigned to the member."""
-
-@final
-class ConsumerGroup:
-    """A consumer group. `members` is empty in listings."""
-
-    id: int
-    """Id of the group within the topic."""
-    name: str
-    """Name of the group."""
-    partitions_count: int
-    """Number of partitions of the topic."""
-    members_count: int
-    """Number of connections that are members now."""
-    members: list[GroupMember]
-    """Members of the group; empty in listings."""
 
 # ---- messages as columns in Arrow's layout
 

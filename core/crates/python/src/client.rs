@@ -20,12 +20,12 @@ use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes, types:
 
 use crate::{
     codec::{
-        Capabilities, ConsumerGroup, ConsumerOffset, Name, Stats, described, partitioning,
-        strategy as strategy_of,
+        Capabilities, ConsumerGroup, ConsumerOffset, Name, PartitionDescription, Stats, Stream,
+        Topic, decode_partition_descriptions, partitioning, strategy as strategy_of,
     },
     errors::{ConnectionLost, client_error, core_error},
     forked::Home,
-    records::{Message, PartitionDescription, Polled, Stream, Topic},
+    records::{Message, Polled},
     watcher::Watcher,
 };
 
@@ -359,7 +359,7 @@ impl Client {
         let payload = self.with(python, |client| {
             (client.request(&Command::DescribePartitions(path))).map(<[u8]>::to_vec)
         })?;
-        described(&payload)
+        decode_partition_descriptions(&payload)
     }
 
     /// Query the server's extensions to the binary protocol.

@@ -1,13 +1,6 @@
 //! Results of the client, as plain read-only records.
 
-use headrace_wire::{
-    CompressionAlgorithm, PartitionState,
-    message::MessageView,
-    response::{
-        PartitionDescription as WireDescription, PartitionInfo, StreamDetails, StreamHeader,
-        TopicDetails, TopicHeader,
-    },
-};
+use headrace_wire::message::MessageView;
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
@@ -19,157 +12,14 @@ use crate::{
 };
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Stream>()?;
-    module.add_class::<Partition>()?;
-    module.add_class::<Topic>()?;
     module.add_class::<Message>()?;
-    module.add_class::<PartitionDescription>()?;
     module.add_class::<Polled>()
 }
 
 /// Bytes of a key or a payload that the text of a message shows.
 const SHOWN_BYTES: usize = 40;
 
-readable!(Stream: id, name, topics_count, messages_count, size_bytes);
-readable!(Partition: id, current_offset, messages_count, size_bytes);
-readable!(Topic: id, name, partitions_count, messages_count, size_bytes);
 readable!(Polled: partition_id, current_offset, messages, gap);
-readable!(PartitionDescription: id, state, node, first_offset);
-
-/// A stream.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(crate) struct Stream {
-    /// Id of the stream.
-    id: u32,
-    /// Name of the stream.
-    name: String,
-    /// Time of the creation, in microseconds since the Unix epoch.
-    created_at_micros: u64,
-    /// Number of topics.
-    topics_count: u32,
-    /// Size of its messages in bytes, headers included.
-    size_bytes: u64,
-    /// Number of messages.
-    messages_count: u64,
-    /// Topics of the stream; empty in listings.
-    topics: Vec<Topic>,
-}
-
-impl From<StreamHeader<'_>> for Stream {
-    fn from(header: StreamHeader<'_>) -> Self {
-        Self {
-            id: header.id,
-            name: header.name.to_owned(),
-            created_at_micros: header.created_at,
-            topics_count: header.topics_count,
-            size_bytes: header.size_bytes,
-            messages_count: header.messages_count,
-            topics: Vec::new(),
-        }
-    }
-}
-
-impl From<StreamDetails<'_>> for Stream {
-    fn from(details: StreamDetails<'_>) -> Self {
-        let topics = details.topics.into_iter();
-        Self {
-            topics: topics.map(Topic::from).collect(),
-            ..details.stream.into()
-        }
-    }
-}
-
-/// A partition of a topic.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-#[derive(Clone)]
-pub(crate) struct Partition {
-    /// Id of the partition within the topic.
-    id: u32,
-    /// Time of the creation, in microseconds since the Unix epoch.
-    created_at_micros: u64,
-    /// Number of segments, the open one included.
-    segments_count: u32,
-    /// Offset of the last message; 0 also when there is none.
-    current_offset: u64,
-    /// Size of its messages in bytes, headers included.
-    size_bytes: u64,
-    /// Number of messages.
-    messages_count: u64,
-}
-
-impl From<PartitionInfo> for Partition {
-    fn from(info: PartitionInfo) -> Self {
-        Self {
-            id: info.id,
-            created_at_micros: info.created_at,
-            segments_count: info.segments_count,
-            current_offset: info.current_offset,
-            size_bytes: info.size_bytes,
-            messages_count: info.messages_count,
-        }
-    }
-}
-
-/// A topic.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-#[derive(Clone)]
-pub(crate) struct Topic {
-    /// Id of the topic within the stream.
-    id: u32,
-    /// Name of the topic.
-    name: String,
-    /// Time of the creation, in microseconds since the Unix epoch.
-    created_at_micros: u64,
-    /// Number of partitions.
-    partitions_count: u32,
-    /// Age in microseconds after which messages are removed; 2^64-1: never.
-    message_expiry_micros: u64,
-    /// Compression that clients apply to payloads: `none` or `gzip`.
-    compression: &'static str,
-    /// Number of copies of each partition.
-    replication_factor: u8,
-    /// Size in bytes beyond which the oldest messages are removed; 2^64-1: unlimited.
-    max_size_bytes: u64,
-    /// Size of its messages in bytes, headers included.
-    size_bytes: u64,
-    /// Number of messages.
-    messages_count: u64,
-    /// Partitions of the topic; empty in listings.
-    partitions: Vec<Partition>,
-}
-
-impl Topic {
-    pub(crate) fn new(header: TopicHeader<'_>, partitions: Vec<PartitionInfo>) -> Self {
-        Self {
-            id: header.id,
-            name: header.name.to_owned(),
-            created_at_micros: header.created_at,
-            partitions_count: header.partitions_count,
-            message_expiry_micros: header.message_expiry,
-            compression: match header.compression {
-                CompressionAlgorithm::None => "none",
-                CompressionAlgorithm::Gzip => "gzip",
-            },
-            replication_factor: header.replication_factor,
-            max_size_bytes: header.max_topic_size,
-            size_bytes: header.size_bytes,
-            messages_count: header.messages_count,
-            partitions: partitions.into_iter().map(Partition::from).collect(),
-        }
-    }
-}
-
-impl From<TopicHeader<'_>> for Topic {
-    fn from(header: TopicHeader<'_>) -> Self {
-        Self::new(header, Vec::new())
-    }
-}
-
-impl From<TopicDetails<'_>> for Topic {
-    fn from(details: TopicDetails<'_>) -> Self {
-        Self::new(details.topic, details.partitions)
-    }
-}
 
 /// A stored message.
 #[pyclass(frozen, get_all, module = "headrace_core")]
@@ -284,39 +134,4 @@ pub(crate) struct Polled {
     pub(crate) messages: Vec<Py<Message>>,
     /// Range of messages that were removed before they could be read.
     pub(crate) gap: Option<(u64, u64)>,
-}
-
-/// State and placement of a partition.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(crate) struct PartitionDescription {
-    /// Id of the partition within the topic.
-    id: u32,
-    /// State of the partition: `serving`, `failed`, `unreachable` or `unplaced`.
-    state: &'static str,
-    /// Id of the node that serves the partition; 0: there are no partition nodes, or the partition is not placed.
-    node_id: u32,
-    /// Name of that node.
-    node: String,
-    /// First offset that is retained; one after the last offset if the partition is empty.
-    first_offset: u64,
-    /// Time before which retention removes nothing because of its age; 0: unknown, or never.
-    next_deletion_at_micros: u64,
-}
-
-impl From<WireDescription<'_>> for PartitionDescription {
-    fn from(found: WireDescription<'_>) -> Self {
-        Self {
-            id: found.id,
-            state: match found.state {
-                PartitionState::Serving => "serving",
-                PartitionState::Failed => "failed",
-                PartitionState::Unreachable => "unreachable",
-                PartitionState::Unplaced => "unplaced",
-            },
-            node_id: found.node_id,
-            node: found.node.to_owned(),
-            first_offset: found.first_offset,
-            next_deletion_at_micros: found.next_deletion_at,
-        }
-    }
 }

@@ -10,7 +10,7 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 
 use crate::{
     client::INTERRUPTION_CHECK,
-    codec::{Topic, WatchedPartition, watch},
+    codec::{TopicPartitions, WatchedPartition, watch},
     errors::{ConnectionLost, client_error},
     forked::Home,
 };
@@ -53,12 +53,12 @@ impl Watcher {
     /// Watch partitions, given as stream, topic and partitions of each topic: all or nothing.
     ///
     /// The state of each partition is reported at once.
-    fn add(&self, python: Python<'_>, topics: Vec<Topic>) -> PyResult<()> {
+    fn add(&self, python: Python<'_>, topics: Vec<TopicPartitions>) -> PyResult<()> {
         self.with(python, |watcher| watcher.change(&watch(&topics, false)))
     }
 
     /// Watch these partitions no longer, given as in `add`.
-    fn remove(&self, python: Python<'_>, topics: Vec<Topic>) -> PyResult<()> {
+    fn remove(&self, python: Python<'_>, topics: Vec<TopicPartitions>) -> PyResult<()> {
         self.with(python, |watcher| watcher.change(&watch(&topics, true)))
     }
 

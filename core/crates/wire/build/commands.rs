@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use crate::{code_after, text_of};
+use crate::{code_after, table::snake_case, text_of};
 
 /// Attributes that are not looked up at run time: those of Python, and the one that decides about a handler.
 const UNLISTED: [&str; 3] = ["audited", "binary-only", SHARD];
@@ -38,8 +38,12 @@ pub(crate) fn code_of(entries: &[Value]) -> String {
             write!(others, "{name}, ").expect("writing to a string");
         } else {
             let request = if payload.is_empty() { "" } else { "(request)" };
-            writeln!(handlers, "            {name}{request} {},", handler(name))
-                .expect("writing to a string");
+            writeln!(
+                handlers,
+                "            {name}{request} {},",
+                snake_case(name)
+            )
+            .expect("writing to a string");
         }
         if entry.get("partition").is_some() {
             writeln!(
@@ -99,18 +103,6 @@ macro_rules! {name} {{
 }}
 "
     )
-}
-
-/// `GetStats` becomes `get_stats`.
-fn handler(name: &str) -> String {
-    let mut handler = String::new();
-    for (index, character) in name.char_indices() {
-        if index > 0 && character.is_ascii_uppercase() {
-            handler.push('_');
-        }
-        handler.push(character.to_ascii_lowercase());
-    }
-    handler
 }
 
 fn enumeration(permissions: &BTreeSet<&str>) -> String {

@@ -7,16 +7,16 @@ use toml::Value;
 use crate::text_of;
 
 /// Content of responses: one variant, which several commands can share.
-struct Content<'a> {
-    variant: &'a str,
+pub(crate) struct Content<'a> {
+    pub(crate) variant: &'a str,
     /// Type of the content, or of its items.
-    item: &'a str,
-    form: Form,
+    pub(crate) item: &'a str,
+    pub(crate) form: Form,
     /// Commands with this content.
     commands: Vec<&'a str>,
 }
 
-enum Form {
+pub(crate) enum Form {
     One,
     List,
     /// Bytes without a codec.
@@ -25,7 +25,7 @@ enum Form {
 
 impl<'a> Content<'a> {
     /// Parse `Variant(Type)`.
-    fn parse(text: &'a str) -> Self {
+    pub(crate) fn parse(text: &'a str) -> Self {
         let parts = text.strip_suffix(')').and_then(|text| text.split_once('('));
         let (variant, content) = parts.unwrap_or_else(|| panic!("{text} is not Variant(Type)"));
         let list = (content.strip_prefix("Vec<")).and_then(|item| item.strip_suffix('>'));

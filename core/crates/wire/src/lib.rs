@@ -32,6 +32,8 @@ mod polling;
 mod quota;
 mod reader;
 pub mod response;
+#[cfg(test)]
+mod samples;
 mod status;
 mod writer;
 

@@ -35,6 +35,18 @@ impl<'a> Reader<'a> {
         self.u8().map(|byte| byte == 1)
     }
 
+    /// Read a field after its flag.
+    pub fn optional<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Malformed> {
+        if self.is_present()? {
+            read(self).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
     pub fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
         let (array, rest) = self.rest.split_first_chunk().ok_or(Malformed::Truncated)?;
         self.rest = rest;

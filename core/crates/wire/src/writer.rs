@@ -108,6 +108,14 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Write a field after its flag.
+    pub fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.bool(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
     pub fn optional_partition(&mut self, partition_id: Option<u32>) {
         self.bool(partition_id.is_some());
         self.u32(partition_id.unwrap_or(0));

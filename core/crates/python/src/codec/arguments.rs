@@ -67,7 +67,7 @@ pub(super) fn password<'a>(field: &str, text: &'a str) -> Result<&'a str, Fault>
 }
 
 /// Parse `none` or `gzip`.
-pub(super) fn compression(text: &str) -> Result<u8, Fault> {
+pub(super) fn compression_algorithm(text: &str) -> Result<u8, Fault> {
     match text {
         "none" => Ok(CompressionAlgorithm::None.code()),
         "gzip" => Ok(CompressionAlgorithm::Gzip.code()),

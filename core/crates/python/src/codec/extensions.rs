@@ -5,18 +5,15 @@ use std::collections::BTreeMap;
 use headrace_model::{Offset, Opening};
 use headrace_wire::{
     Command, WatchAction,
-    command::{
-        PollMessages, SetTraceContext, TopicPath, WaitMessages, WatchPartitions, WatchedTopic,
-    },
+    command::{PollMessages, WaitMessages, WatchPartitions, WatchedTopic},
     response::{
-        Appended as WireAppended, Capabilities as WireCapabilities, Membership as WireMembership,
-        PartitionDescription as WireDescription, WatchedLog,
-        WatchedPartition as WireWatchedPartition, decode_list,
+        Capabilities as WireCapabilities, WatchedLog, WatchedPartition as WireWatchedPartition,
+        decode_list,
     },
 };
 use pyo3::prelude::*;
 
-use crate::{readable::readable, records::PartitionDescription};
+use crate::readable::readable;
 
 use super::{
     arguments::{Name, strategy as polling},
@@ -25,8 +22,6 @@ use super::{
 };
 
 readable!(Capabilities: version, codes, limits);
-readable!(Appended: partition_id, base_offset);
-readable!(Membership: member_id, partitions);
 readable!(WatchedPartition: status, stream_id, topic_id, partition_id, first_offset, next_offset);
 
 /// Capabilities of a server.
@@ -47,45 +42,6 @@ impl From<WireCapabilities> for Capabilities {
             version: capabilities.version,
             codes: capabilities.codes,
             limits: limits.map(|limit| (limit.kind, limit.value)).collect(),
-        }
-    }
-}
-
-/// Place of an appended batch.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(crate) struct Appended {
-    /// Partition of the messages.
-    partition_id: u32,
-    /// Offset of the first message; the others follow without gaps.
-    base_offset: u64,
-}
-
-impl From<WireAppended> for Appended {
-    fn from(appended: WireAppended) -> Self {
-        Self {
-            partition_id: appended.partition_id,
-            base_offset: appended.base_offset,
-        }
-    }
-}
-
-/// Partitions of a member of a consumer group.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(crate) struct Membership {
-    /// Id within the group, as in `GroupMember`.
-    member_id: u32,
-    /// Id of each partition that the member owns, ascending, and whether it is being revoked.
-    partitions: Vec<(u32, bool)>,
-}
-
-impl From<WireMembership> for Membership {
-    fn from(membership: WireMembership) -> Self {
-        let partitions = membership.partitions.into_iter();
-        Self {
-            member_id: membership.member_id,
-            partitions: partitions
-                .map(|partition| (partition.partition_id, partition.is_leaving))
-                .collect(),
         }
     }
 }
@@ -162,16 +118,6 @@ pub(crate) fn watch(topics: &[Topic], is_removal: bool) -> WatchPartitions<'_> {
     }
 }
 
-#[pyfunction]
-fn encode_capabilities(python: Python<'_>) -> PyResult<Encoded<'_>> {
-    encoded(python, &Command::Capabilities)
-}
-
-#[pyfunction]
-fn encode_report_offsets(python: Python<'_>) -> PyResult<Encoded<'_>> {
-    encoded(python, &Command::ReportOffsets)
-}
-
 #[expect(clippy::too_many_arguments, reason = "fields of the command")]
 #[pyfunction]
 #[pyo3(signature = (
@@ -234,66 +180,9 @@ fn encode_watch_partitions(
 }
 
 #[pyfunction]
-#[pyo3(signature = (*, trace_id, span_id, flags))]
-fn encode_set_trace_context(
-    python: Python<'_>,
-    trace_id: u128,
-    span_id: u64,
-    flags: u8,
-) -> PyResult<Encoded<'_>> {
-    let command = SetTraceContext {
-        trace_id,
-        span_id,
-        flags,
-    };
-    encoded(python, &Command::SetTraceContext(command))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, topic))]
-fn encode_describe_partitions(
-    python: Python<'_>,
-    stream: Name,
-    topic: Name,
-) -> PyResult<Encoded<'_>> {
-    let path = TopicPath {
-        stream: stream.checked("stream")?,
-        topic: topic.checked("topic")?,
-    };
-    encoded(python, &Command::DescribePartitions(path))
-}
-
-pub(crate) fn described(payload: &[u8]) -> PyResult<Vec<PartitionDescription>> {
-    let described = decode_list::<WireDescription<'_>>(payload).map_err(malformed)?;
-    Ok(described
-        .into_iter()
-        .map(PartitionDescription::from)
-        .collect())
-}
-
-#[pyfunction]
-fn decode_partition_descriptions(payload: &[u8]) -> PyResult<Vec<PartitionDescription>> {
-    described(payload)
-}
-
-#[pyfunction]
 fn decode_capabilities(payload: &[u8]) -> PyResult<Capabilities> {
     WireCapabilities::decode(payload)
         .map(Capabilities::from)
-        .map_err(malformed)
-}
-
-#[pyfunction]
-fn decode_appended(payload: &[u8]) -> PyResult<Appended> {
-    WireAppended::decode(payload)
-        .map(Appended::from)
-        .map_err(malformed)
-}
-
-#[pyfunction]
-fn decode_membership(payload: &[u8]) -> PyResult<Membership> {
-    WireMembership::decode(payload)
-        .map(Membership::from)
         .map_err(malformed)
 }
 
@@ -325,20 +214,11 @@ fn decode_watched_partitions(
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Appended>()?;
     module.add_class::<Capabilities>()?;
-    module.add_class::<Membership>()?;
     module.add_class::<WatchedPartition>()?;
-    module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_report_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(encode_wait_messages, module)?)?;
     module.add_function(wrap_pyfunction!(encode_watch_partitions, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_describe_partitions, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_partition_descriptions, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_set_trace_context, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_appended, module)?)?;
     module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_membership, module)?)?;
     module.add_function(wrap_pyfunction!(cut_since, module)?)?;
     module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)
 }

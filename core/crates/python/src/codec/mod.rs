@@ -12,16 +12,17 @@ mod headers;
 mod json_polled;
 mod json_send;
 mod permissions;
-mod plans;
 mod quotas;
 mod records;
 mod responses;
-mod tickets;
 mod transactions;
 
 pub(crate) use arguments::{Name, partitioning, strategy};
-pub(crate) use extensions::{Capabilities, Topic, WatchedPartition, described, watch};
-pub(crate) use records::{ConsumerGroup, ConsumerOffset, Stats};
+pub(crate) use extensions::{Capabilities, Topic as TopicPartitions, WatchedPartition, watch};
+pub(crate) use records::{
+    ConsumerGroup, ConsumerOffset, PartitionDescription, Stats, Stream, Topic,
+    decode_partition_descriptions,
+};
 
 use pyo3::prelude::*;
 
@@ -31,9 +32,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     records::register(module)?;
     commands::register(module)?;
     extensions::register(module)?;
-    plans::register(module)?;
     quotas::register(module)?;
-    tickets::register(module)?;
     transactions::register(module)?;
     batch::register(module)?;
     headers::register(module)?;

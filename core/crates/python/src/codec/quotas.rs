@@ -2,7 +2,7 @@
 
 use headrace_wire::{
     Command, Quota as Wire, Status,
-    command::{GetUser, SetTopicQuota, SetUserQuota, TopicPath},
+    command::{SetTopicQuota, SetUserQuota},
     response::{QuotaRecord as WireRecord, QuotaSubject, decode_list},
 };
 use pyo3::prelude::*;
@@ -104,18 +104,6 @@ fn rate(field: &str, bytes_per_second: u64) -> Result<u64, Fault> {
 }
 
 #[pyfunction]
-fn encode_get_quotas(python: Python<'_>) -> PyResult<Encoded<'_>> {
-    encoded(python, &Command::GetQuotas)
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, user))]
-fn encode_get_user_quota(python: Python<'_>, user: Name) -> PyResult<Encoded<'_>> {
-    let user = user.checked("user")?;
-    encoded(python, &Command::GetUserQuota(GetUser { user }))
-}
-
-#[pyfunction]
 #[pyo3(signature = (*, user, sent_bytes_per_second = 0, read_bytes_per_second = 0, connections = 0))]
 fn encode_set_user_quota(
     python: Python<'_>,
@@ -134,16 +122,6 @@ fn encode_set_user_quota(
         },
     };
     encoded(python, &Command::SetUserQuota(command))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, topic))]
-fn encode_get_topic_quota(python: Python<'_>, stream: Name, topic: Name) -> PyResult<Encoded<'_>> {
-    let command = TopicPath {
-        stream: stream.checked("stream")?,
-        topic: topic.checked("topic")?,
-    };
-    encoded(python, &Command::GetTopicQuota(command))
 }
 
 #[pyfunction]
@@ -187,10 +165,7 @@ fn decode_quotas(payload: &[u8]) -> PyResult<Vec<QuotaRecord>> {
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Quota>()?;
     module.add_class::<QuotaRecord>()?;
-    module.add_function(wrap_pyfunction!(encode_get_quotas, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_get_user_quota, module)?)?;
     module.add_function(wrap_pyfunction!(encode_set_user_quota, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_get_topic_quota, module)?)?;
     module.add_function(wrap_pyfunction!(encode_set_topic_quota, module)?)?;
     module.add_function(wrap_pyfunction!(decode_quota, module)?)?;
     module.add_function(wrap_pyfunction!(decode_quotas, module)?)

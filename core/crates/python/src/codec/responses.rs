@@ -2,89 +2,26 @@
 
 use headrace_wire::{
     message::Messages,
-    response::{
-        ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
-        GroupHeader, Identity, RawAccessToken, ReadAnswer, Stats as WireStats, StreamDetails,
-        StreamHeader, TokenInfo, TopicDetails, TopicHeader, UserDetails, UserHeader, decode_list,
-    },
+    response::{Identity, RawAccessToken, ReadAnswer, UserDetails, UserHeader, decode_list},
 };
 use pyo3::{exceptions::PyIndexError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 
-use super::{
-    error::malformed,
-    json_polled::read,
-    records::{AccessToken, Cluster, Connection, ConsumerGroup, ConsumerOffset, Stats, User},
-};
-use crate::records::{Message, Stream, Topic};
+use super::{error::malformed, json_polled::read, records::User};
+use crate::records::Message;
 
-/// Responses with one object, or with none if the payload is empty.
-macro_rules! details {
-    ($($name:ident: $wire:ident => $record:ty;)+) => {
-        $(
-            #[pyfunction]
-            fn $name(payload: &[u8]) -> PyResult<Option<$record>> {
-                if payload.is_empty() {
-                    return Ok(None);
-                }
-                $wire::decode(payload).map(|decoded| Some(decoded.into())).map_err(malformed)
-            }
-        )+
-
-        fn register_details(module: &Bound<'_, PyModule>) -> PyResult<()> {
-            $(module.add_function(wrap_pyfunction!($name, module)?)?;)+
-            Ok(())
-        }
-    };
-}
-
-/// Responses with a sequence of objects.
-macro_rules! lists {
-    ($($name:ident: $wire:ident => $record:ty;)+) => {
-        $(
-            #[pyfunction]
-            fn $name(payload: &[u8]) -> PyResult<Vec<$record>> {
-                let decoded = decode_list::<$wire<'_>>(payload).map_err(malformed)?;
-                Ok(decoded.into_iter().map(<$record>::from).collect())
-            }
-        )+
-
-        fn register_lists(module: &Bound<'_, PyModule>) -> PyResult<()> {
-            $(module.add_function(wrap_pyfunction!($name, module)?)?;)+
-            Ok(())
-        }
-    };
-}
-
-details! {
-    decode_stream: StreamDetails => Stream;
-    decode_topic: TopicDetails => Topic;
-    decode_user: UserDetails => User;
-    decode_connection: ClientDetails => Connection;
-    decode_consumer_group: GroupDetails => ConsumerGroup;
-    decode_consumer_offset: ConsumerOffsetInfo => ConsumerOffset;
-}
-
-lists! {
-    decode_streams: StreamHeader => Stream;
-    decode_topics: TopicHeader => Topic;
-    decode_users: UserHeader => User;
-    decode_connections: ClientHeader => Connection;
-    decode_consumer_groups: GroupHeader => ConsumerGroup;
-    decode_access_tokens: TokenInfo => AccessToken;
+#[pyfunction]
+fn decode_user(payload: &[u8]) -> PyResult<Option<User>> {
+    if payload.is_empty() {
+        return Ok(None);
+    }
+    let details = UserDetails::decode(payload).map_err(malformed)?;
+    Ok(Some(details.into()))
 }
 
 #[pyfunction]
-fn decode_stats(payload: &[u8]) -> PyResult<Stats> {
-    WireStats::decode(payload)
-        .map(Stats::from)
-        .map_err(malformed)
-}
-
-#[pyfunction]
-fn decode_cluster(payload: &[u8]) -> PyResult<Cluster> {
-    ClusterMetadata::decode(payload)
-        .map(Cluster::from)
-        .map_err(malformed)
+fn decode_users(payload: &[u8]) -> PyResult<Vec<User>> {
+    let users = decode_list::<UserHeader<'_>>(payload).map_err(malformed)?;
+    Ok(users.into_iter().map(User::from).collect())
 }
 
 #[pyfunction]
@@ -219,11 +156,9 @@ fn decode_polled(
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    register_details(module)?;
-    register_lists(module)?;
     module.add_class::<MessageBatch>()?;
-    module.add_function(wrap_pyfunction!(decode_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_cluster, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_user, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_users, module)?)?;
     module.add_function(wrap_pyfunction!(decode_identity, module)?)?;
     module.add_function(wrap_pyfunction!(decode_raw_access_token, module)?)?;
     module.add_function(wrap_pyfunction!(decode_polled, module)?)

@@ -3,38 +3,20 @@
 use headrace_wire::{
     Command, Partitioning, SendMessages, TransactionOutcome,
     batch::INDEX_BYTES,
-    command::{
-        AbortTransaction, CommitTransaction, PinReader, RecordName, StageMessages, StagedAt,
-    },
-    response::{
-        ReaderPin as WirePin, StagedMessages as WireStaged, TransactionInfo as WireTransaction,
-        TransactionResult as WireResult,
-    },
+    command::StageMessages,
+    response::{ReaderPin as WirePin, TransactionResult as WireResult},
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 
 use super::{
-    arguments::{Name, name},
+    arguments::Name,
     commands::{Encoded, encoded},
     error::malformed,
 };
 use crate::readable::readable;
 
-readable!(StagedMessages: stage, messages, bytes);
 readable!(TransactionResult: already_committed, number);
-readable!(Transaction: query_id, batch_id, number, committed_at);
 readable!(PinnedReader: was_there, value);
-
-/// State of a staged batch.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(crate) struct StagedMessages {
-    /// Identifier of 128 bits; the upper half is its expiry, in microseconds since the Unix epoch.
-    stage: u128,
-    /// Number of messages in the stage so far.
-    messages: u64,
-    /// Size of these messages.
-    bytes: u64,
-}
 
 /// Result of a commit or an abort.
 #[pyclass(frozen, get_all, module = "headrace_core")]
@@ -44,19 +26,6 @@ pub(crate) struct TransactionResult {
     already_committed: bool,
     /// Number of the last commit of the transaction; 0 if there is none.
     number: u64,
-}
-
-/// Last commit of a transaction.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(crate) struct Transaction {
-    /// Query that committed the batch.
-    query_id: String,
-    /// Number of the batch within the query.
-    batch_id: u64,
-    /// Number of the commit, which grows over all commits.
-    number: u64,
-    /// Time in microseconds since the Unix epoch.
-    committed_at: u64,
 }
 
 /// Value pinned for a reader.
@@ -107,127 +76,6 @@ fn encode_stage_messages(
     encoded(python, &Command::StageMessages(command))
 }
 
-/// Topic, partition, incarnation of the partition, stage.
-type Staged = (u32, u32, u64, u128);
-
-fn staged(stages: Vec<Staged>) -> Vec<StagedAt> {
-    let stage = |(topic_id, partition_id, incarnation, stage)| StagedAt {
-        topic_id,
-        partition_id,
-        incarnation,
-        stage,
-    };
-    stages.into_iter().map(stage).collect()
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, transaction, query_id, batch_id, stages, fence = false))]
-fn encode_commit_transaction<'py>(
-    python: Python<'py>,
-    stream: Name,
-    transaction: &str,
-    query_id: &str,
-    batch_id: u64,
-    stages: Vec<Staged>,
-    fence: bool,
-) -> PyResult<Encoded<'py>> {
-    let command = CommitTransaction {
-        stream: stream.checked("stream")?,
-        transaction: name("transaction", transaction)?,
-        query_id: name("query_id", query_id)?,
-        batch_id,
-        fence,
-        stages: staged(stages),
-    };
-    encoded(python, &Command::CommitTransaction(command))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, transaction, query_id, batch_id, stages))]
-fn encode_abort_transaction<'py>(
-    python: Python<'py>,
-    stream: Name,
-    transaction: &str,
-    query_id: &str,
-    batch_id: u64,
-    stages: Vec<Staged>,
-) -> PyResult<Encoded<'py>> {
-    let command = AbortTransaction {
-        stream: stream.checked("stream")?,
-        transaction: name("transaction", transaction)?,
-        query_id: name("query_id", query_id)?,
-        batch_id,
-        stages: staged(stages),
-    };
-    encoded(python, &Command::AbortTransaction(command))
-}
-
-fn kept<'a>(stream: &'a Name, field: &str, text: &'a str) -> PyResult<RecordName<'a>> {
-    Ok(RecordName {
-        stream: stream.checked("stream")?,
-        name: name(field, text)?,
-    })
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, transaction))]
-fn encode_get_transaction<'py>(
-    python: Python<'py>,
-    stream: Name,
-    transaction: &str,
-) -> PyResult<Encoded<'py>> {
-    let command = kept(&stream, "transaction", transaction)?;
-    encoded(python, &Command::GetTransaction(command))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, transaction))]
-fn encode_delete_transaction<'py>(
-    python: Python<'py>,
-    stream: Name,
-    transaction: &str,
-) -> PyResult<Encoded<'py>> {
-    let command = kept(&stream, "transaction", transaction)?;
-    encoded(python, &Command::DeleteTransaction(command))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, reader, value))]
-fn encode_pin_reader<'py>(
-    python: Python<'py>,
-    stream: Name,
-    reader: &str,
-    value: PyBackedBytes,
-) -> PyResult<Encoded<'py>> {
-    let command = PinReader {
-        stream: stream.checked("stream")?,
-        reader: name("reader", reader)?,
-        value: &value,
-    };
-    encoded(python, &Command::PinReader(command))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, stream, reader))]
-fn encode_unpin_reader<'py>(
-    python: Python<'py>,
-    stream: Name,
-    reader: &str,
-) -> PyResult<Encoded<'py>> {
-    let command = kept(&stream, "reader", reader)?;
-    encoded(python, &Command::UnpinReader(command))
-}
-
-#[pyfunction]
-fn decode_staged_messages(payload: &[u8]) -> PyResult<StagedMessages> {
-    let staged = WireStaged::decode(payload).map_err(malformed)?;
-    Ok(StagedMessages {
-        stage: staged.stage,
-        messages: staged.messages,
-        bytes: staged.bytes,
-    })
-}
-
 #[pyfunction]
 fn decode_transaction_result(payload: &[u8]) -> PyResult<TransactionResult> {
     let result = WireResult::decode(payload).map_err(malformed)?;
@@ -235,20 +83,6 @@ fn decode_transaction_result(payload: &[u8]) -> PyResult<TransactionResult> {
         already_committed: result.outcome == TransactionOutcome::AlreadyCommitted,
         number: result.number,
     })
-}
-
-#[pyfunction]
-fn decode_transaction(payload: &[u8]) -> PyResult<Option<Transaction>> {
-    if payload.is_empty() {
-        return Ok(None);
-    }
-    let transaction = WireTransaction::decode(payload).map_err(malformed)?;
-    Ok(Some(Transaction {
-        query_id: transaction.query_id.into(),
-        batch_id: transaction.batch_id,
-        number: transaction.number,
-        committed_at: transaction.committed_at,
-    }))
 }
 
 #[pyfunction]
@@ -261,19 +95,9 @@ fn decode_pinned_reader(python: Python<'_>, payload: &[u8]) -> PyResult<PinnedRe
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<StagedMessages>()?;
     module.add_class::<TransactionResult>()?;
-    module.add_class::<Transaction>()?;
     module.add_class::<PinnedReader>()?;
     module.add_function(wrap_pyfunction!(encode_stage_messages, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_commit_transaction, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_abort_transaction, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_get_transaction, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_delete_transaction, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_pin_reader, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_unpin_reader, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_staged_messages, module)?)?;
     module.add_function(wrap_pyfunction!(decode_transaction_result, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_transaction, module)?)?;
     module.add_function(wrap_pyfunction!(decode_pinned_reader, module)?)
 }

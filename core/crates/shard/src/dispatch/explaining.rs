@@ -12,12 +12,7 @@ use headrace_model::{Namespace, StreamId, TopicId, UserId};
 use headrace_partition::{PartitionError, Response};
 use headrace_wire::{
     Command, Identifier, Status,
-    command::{
-        AbortTransaction, CommitTransaction, ConsumerOffsetPath, CreateConsumerGroup, CreateTopic,
-        DeleteSegments, FlushUnsavedBuffer, GroupPath, IssueTicket, PartitionsCount, Permission,
-        PinReader, PlanRange, PollMessages, RecordName, SendMessages, StageMessages,
-        StoreConsumerOffset, StreamPath, TopicPath, UpdateStream, UpdateTopic, WaitMessages,
-    },
+    command::{Permission, Target},
 };
 
 use super::lookups::{LookedUp, NO_STREAM, NO_TOPIC, find_stream, stream_number};
@@ -31,9 +26,6 @@ const BYTES_MAX: usize = 1024;
 
 const OFFSET_OF_ANOTHER_USER: &str = "the offset that is stored under this name of a consumer is another user's: \
      take another name or a group, or change it with manage_topic";
-
-/// Stream and topic that a request names.
-type Place<'a> = (Option<Identifier<'a>>, Option<Identifier<'a>>);
 
 /// Answer a request with a refusal, and explain it if the client has asked for that.
 pub(crate) fn refuse(
@@ -108,7 +100,7 @@ pub(crate) fn explanation(
 
 pub(crate) fn missing_object(
     moment: Moment<'_>,
-    place: Place<'_>,
+    place: Target<'_>,
     status: Status,
 ) -> Option<String> {
     let catalog = moment.catalog;
@@ -136,7 +128,7 @@ pub(crate) fn missing_permission(
     moment: Moment<'_>,
     user: UserId,
     command: &Command<'_>,
-    (stream, topic): Place<'_>,
+    (stream, topic): Target<'_>,
 ) -> Option<String> {
     if user == TICKET_HOLDER {
         return Some(format!(
@@ -228,63 +220,13 @@ fn needed_for(
 }
 
 /// Return stream and topic that a command names. One that watches several topics names the first of them.
-fn place_of<'a>(command: &Command<'a>) -> Place<'a> {
+fn place_of<'a>(command: &Command<'a>) -> Target<'a> {
     match command {
-        Command::GetStream(StreamPath { stream })
-        | Command::DeleteStream(StreamPath { stream })
-        | Command::PurgeStream(StreamPath { stream })
-        | Command::GetTopics(StreamPath { stream })
-        | Command::UpdateStream(UpdateStream { stream, .. })
-        | Command::CreateTopic(CreateTopic { stream, .. })
-        | Command::CommitTransaction(CommitTransaction { stream, .. })
-        | Command::AbortTransaction(AbortTransaction { stream, .. })
-        | Command::GetTransaction(RecordName { stream, .. })
-        | Command::DeleteTransaction(RecordName { stream, .. })
-        | Command::UnpinReader(RecordName { stream, .. })
-        | Command::PinReader(PinReader { stream, .. }) => (Some(*stream), None),
-        Command::PollMessages(PollMessages { stream, topic, .. })
-        | Command::WaitMessages(WaitMessages {
-            poll: PollMessages { stream, topic, .. },
-            ..
-        })
-        | Command::ReadMessages(WaitMessages {
-            poll: PollMessages { stream, topic, .. },
-            ..
-        })
-        | Command::SendMessages(SendMessages { stream, topic, .. })
-        | Command::StageMessages(StageMessages {
-            batch: SendMessages { stream, topic, .. },
-            ..
-        })
-        | Command::FlushUnsavedBuffer(FlushUnsavedBuffer { stream, topic, .. })
-        | Command::GetConsumerOffset(ConsumerOffsetPath { stream, topic, .. })
-        | Command::DeleteConsumerOffset(ConsumerOffsetPath { stream, topic, .. })
-        | Command::StoreConsumerOffset(StoreConsumerOffset {
-            path: ConsumerOffsetPath { stream, topic, .. },
-            ..
-        })
-        | Command::GetTopic(TopicPath { stream, topic })
-        | Command::DeleteTopic(TopicPath { stream, topic })
-        | Command::PurgeTopic(TopicPath { stream, topic })
-        | Command::DescribePartitions(TopicPath { stream, topic })
-        | Command::GetConsumerGroups(TopicPath { stream, topic })
-        | Command::UpdateTopic(UpdateTopic { stream, topic, .. })
-        | Command::CreatePartitions(PartitionsCount { stream, topic, .. })
-        | Command::DeletePartitions(PartitionsCount { stream, topic, .. })
-        | Command::DeleteSegments(DeleteSegments { stream, topic, .. })
-        | Command::CreateConsumerGroup(CreateConsumerGroup { stream, topic, .. })
-        | Command::GetConsumerGroup(GroupPath { stream, topic, .. })
-        | Command::DeleteConsumerGroup(GroupPath { stream, topic, .. })
-        | Command::JoinConsumerGroup(GroupPath { stream, topic, .. })
-        | Command::LeaveConsumerGroup(GroupPath { stream, topic, .. })
-        | Command::GetMembership(GroupPath { stream, topic, .. })
-        | Command::PlanRange(PlanRange { stream, topic, .. })
-        | Command::IssueTicket(IssueTicket { stream, topic, .. }) => (Some(*stream), Some(*topic)),
         Command::WatchPartitions(request) => (request.topics.first())
             .map_or((None, None), |watched| {
                 (Some(watched.stream), Some(watched.topic))
             }),
-        _ => (None, None),
+        command => command.target(),
     }
 }
 

@@ -6,52 +6,24 @@
 
 mod attributes;
 mod extension;
-mod group;
-mod message;
-mod offset;
-mod partition;
 mod path;
-mod plan;
-mod quota;
 mod send;
-mod stage;
-mod stream;
 mod system;
 mod ticket;
-mod token;
-mod topic;
-mod transaction;
-mod user;
 
 use alloc::vec::Vec;
 
-pub use attributes::{Attributes, ServedBy};
-pub use extension::{
-    LoginWithTicket, OpenLink, SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic,
-};
-pub use group::CreateConsumerGroup;
-pub use message::{FlushUnsavedBuffer, PollMessages};
-pub use offset::{ConsumerOffsetPath, StoreConsumerOffset};
-pub use partition::{DeleteSegments, PartitionsCount};
-pub use path::{GroupPath, Path, StreamPath, TopicPath};
-pub use plan::PlanRange;
-pub use quota::{SetTopicQuota, SetUserQuota};
-pub use send::{METADATA_PREFIX_BYTES_MAX, SendMessages, SendMetadata, messages_range};
-pub use stage::StageMessages;
-pub use stream::{CreateStream, UpdateStream};
-pub use system::{DisconnectClient, GetClient, GetSnapshot};
-pub use ticket::IssueTicket;
-pub use token::{CreateAccessToken, DeleteAccessToken, LoginWithAccessToken};
-pub use topic::{CreateTopic, UpdateTopic};
-pub use transaction::{AbortTransaction, CommitTransaction, PinReader, RecordName, StagedAt};
-pub use user::{
-    ChangePassword, CreateUser, DeleteUser, GetUser, LoginUser, UpdatePermissions, UpdateUser,
-};
+pub use attributes::*;
+pub use extension::*;
+pub use path::*;
+pub use send::*;
+pub use system::*;
+pub use ticket::*;
 
 use crate::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{Consumer, Malformed, Status};
+use crate::{Consumer, Identifier, Malformed, Status};
 
 /// Payload of one kind of request.
 trait Payload<'a>: Sized {
@@ -65,17 +37,25 @@ trait Payload<'a>: Sized {
         None
     }
 
+    /// Stream and topic that the request names.
+    fn target(&self) -> Target<'a> {
+        (None, None)
+    }
+
     /// Path, if the payload is nothing else.
     fn path(&self) -> Option<Path<'a>> {
         None
     }
 }
 
+/// Stream and topic that a request names.
+pub type Target<'a> = (Option<Identifier<'a>>, Option<Identifier<'a>>);
+
 /// Read the announced number of items. The count is untrusted: memory grows only with the items that are present.
-fn counted<'a, T>(
+fn counted<'a, T, E: From<Malformed>>(
     reader: &mut Reader<'a>,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
     let count = reader.u32()?;
     let mut items = Vec::new();
     for _ in 0..count {
@@ -183,6 +163,14 @@ macro_rules! commands {
                 None
             }
 
+            /// Stream and topic that the command names.
+            pub fn target(&self) -> Target<'a> {
+                match self {
+                    $(Self::$name $(($payload))? => { $(return $payload.target();)? })+
+                }
+                (None, None)
+            }
+
             /// Path that is the whole payload, of the commands that consist of one.
             pub fn path(&self) -> Option<Path<'a>> {
                 match self {
@@ -200,6 +188,7 @@ macro_rules! commands {
     };
 }
 
+include!(concat!(env!("OUT_DIR"), "/payloads.rs"));
 include!(concat!(env!("OUT_DIR"), "/commands.rs"));
 
 impl CommandCode {

@@ -4,7 +4,7 @@
 
 use core::ops::Range;
 
-use super::Payload;
+use super::{Payload, Target};
 use crate::batch::INDEX_BYTES;
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -153,6 +153,10 @@ impl<'a> Payload<'a> for SendMessages<'a> {
         let payload = reader.rest();
         let payload_bytes = u32::try_from(payload.len()).map_err(|_| Status::INVALID_COMMAND)?;
         SendMetadata::decode_prefix(payload, payload_bytes)?.with_payload(payload)
+    }
+
+    fn target(&self) -> Target<'a> {
+        (Some(self.stream), Some(self.topic))
     }
 
     fn write(&self, out: &mut Writer<'_>) {

@@ -7,20 +7,6 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{SnapshotCompression, SnapshotKind, Status};
 
-/// One connection. Layout: `u32 client_id`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GetClient {
-    /// Id of the connection; 0 is invalid (101, checked by the handler).
-    pub client_id: u32,
-}
-
-/// Close one connection. Layout: `u32 client_id`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DisconnectClient {
-    /// Id of the connection; 0 is invalid (101, checked by the handler).
-    pub client_id: u32,
-}
-
 /// A diagnostics archive. Layout: `u8 compression · u8 n · u8 kind[n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetSnapshot<'a> {
@@ -59,30 +45,6 @@ impl GetSnapshot<'_> {
             }
         }
         Ok(kinds)
-    }
-}
-
-impl<'a> Payload<'a> for GetClient {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
-        Ok(Self {
-            client_id: reader.u32()?,
-        })
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.client_id);
-    }
-}
-
-impl<'a> Payload<'a> for DisconnectClient {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
-        Ok(Self {
-            client_id: reader.u32()?,
-        })
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.client_id);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ticket requests. A ticket delegates rights of a user on one topic.
 
-use super::Payload;
+use super::{Payload, Target};
 use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Status};
@@ -41,6 +41,10 @@ impl<'a> Payload<'a> for IssueTicket<'a> {
             write: access & WRITE != 0,
             lifetime_seconds: reader.u32()?,
         })
+    }
+
+    fn target(&self) -> Target<'a> {
+        (Some(self.stream), Some(self.topic))
     }
 
     fn write(&self, out: &mut Writer<'_>) {

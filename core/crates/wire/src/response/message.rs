@@ -54,34 +54,8 @@ pub struct ReadAnswer<'a> {
     pub polled: Polled<'a>,
 }
 
-/// Place of an appended batch: response to `SendMessages` on connections that have sent `ReportOffsets`.
-///
-/// Layout: `u32 partition_id · u64 base_offset`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
-    /// Partition of the messages, which the server chose if the request did not name it.
-    pub partition_id: u32,
-    /// Offset of the first message of the batch; the others follow without gaps.
-    pub base_offset: u64,
-}
-
-/// Stored offset: response to `GetConsumerOffset`.
-///
-/// Layout: `u32 partition_id · u64 current_offset · u64 stored_offset`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConsumerOffsetInfo {
-    /// The partition.
-    pub partition_id: u32,
-    /// Offset of the last message in the partition.
-    pub current_offset: u64,
-    /// Offset of the last message that the consumer processed.
-    pub stored_offset: u64,
-}
-
-payload!(Appended);
 payload!(PolledHeader);
 payload!(Polled<'a>);
-payload!(ConsumerOffsetInfo);
 payload!(ReadAnswer<'a>);
 
 impl PolledHeader {
@@ -159,20 +133,6 @@ impl<'a> Polled<'a> {
     }
 }
 
-impl Part<'_> for Appended {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            partition_id: reader.u32()?,
-            base_offset: reader.u64()?,
-        })
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.partition_id);
-        out.u64(self.base_offset);
-    }
-}
-
 impl<'a> Part<'a> for PolledHeader {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(Self {
@@ -220,21 +180,5 @@ impl<'a> Part<'a> for ReadAnswer<'a> {
         out.u64(self.gap.from);
         out.u64(self.gap.to);
         self.polled.write(out);
-    }
-}
-
-impl<'a> Part<'a> for ConsumerOffsetInfo {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Self {
-            partition_id: reader.u32()?,
-            current_offset: reader.u64()?,
-            stored_offset: reader.u64()?,
-        })
-    }
-
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.partition_id);
-        out.u64(self.current_offset);
-        out.u64(self.stored_offset);
     }
 }

@@ -3,44 +3,32 @@
 //! Decoding is strict, as in the official clients: counts and items must agree and trailing bytes are an error. Lists
 //! are plain concatenations. An empty payload is an empty list, and means "not found" for a query of one object.
 
-mod client;
-mod cluster;
 mod extension;
 mod group;
 mod message;
 mod part;
-mod plan;
 mod quota;
 mod reply;
 mod stats;
-mod stream;
-mod topic;
-mod transaction;
 mod user;
 
 use alloc::vec::Vec;
 
-pub use client::{ClientDetails, ClientGroup, ClientHeader};
-pub use cluster::{ClusterMetadata, ClusterNode};
-pub use extension::{Capabilities, IssuedTicket, Limit, LimitKind, WatchedLog, WatchedPartition};
-pub use group::{AssignedPartition, GroupDetails, GroupHeader, GroupMember, Membership};
-pub use message::{
-    Appended, ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader, ReadAnswer, ReadGap,
-};
-pub use plan::{PlannedRange, RangeSplit};
-pub use quota::{QuotaRecord, QuotaSubject};
+pub use extension::*;
+pub use group::*;
+pub use message::*;
+pub use quota::*;
 pub use reply::Response;
-pub use stats::{CacheMetrics, Stats, semantic_version};
-pub use stream::{StreamDetails, StreamHeader};
-pub use topic::{PartitionDescription, PartitionInfo, TopicDetails, TopicHeader};
-pub use transaction::{ReaderPin, StagedMessages, TransactionInfo, TransactionResult};
-pub use user::{Identity, RawAccessToken, TokenInfo, UserDetails, UserHeader};
+pub use stats::*;
+pub use user::*;
 
 use crate::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
 use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, Quota};
-use part::Part;
+use part::{Part, payload};
+
+include!(concat!(env!("OUT_DIR"), "/contents.rs"));
 
 /// Decode a list: items back to back to the end of the payload.
 pub fn decode_list<'a, T: Part<'a>>(payload: &'a [u8]) -> Result<Vec<T>, Malformed> {

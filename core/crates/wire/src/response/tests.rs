@@ -1,7 +1,5 @@
 //! Round trips of the response to every command, and refusal of damaged payloads.
 
-mod samples;
-
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -9,8 +7,8 @@ use proptest::collection;
 use proptest::prelude::*;
 
 use super::*;
+use crate::samples::values;
 use crate::{CommandCode, Identifier, Partitioning, Status, UserStatus};
-use samples::values;
 
 fn encoded(response: &Response<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
