@@ -231,15 +231,15 @@ def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:
 
 def handshake_inputs() -> Iterator[tuple[str, bytes]]:
     """Yield data from unauthenticated and authenticated peers, with and without the framing of a message."""
-    release, standing, nonce, name = 0x0104 << 8, struct.pack("<BBI", 1, 0, 7), bytes(32), b"test"
+    release, claim, nonce, name = 0x0104 << 8, struct.pack("<BBI", 1, 0, 7), bytes(32), b"test"
     for caller, called, replicas in ((1, 0, 3), (2, 0, 3), (1, 2, 3), (0, 0, 3), (1, 0, 5)):
         members = bytes([caller, called, replicas])
-        hello = b"HRVR" + struct.pack("<HI", 1, release) + standing + (7).to_bytes(16, "little") + members + nonce
+        hello = b"HRVR" + struct.pack("<HI", 1, release) + claim + (7).to_bytes(16, "little") + members + nonce
         hello += bytes([len(name)]) + name
         yield "handshake", bytes([2, 0]) + hello
         yield "handshake", bytes([0, 16]) + struct.pack("<HB", len(hello), 1) + hello
-    challenge = struct.pack("<I", release) + standing + nonce
-    yield "handshake", bytes([3, len(challenge)]) + challenge + standing
+    challenge = struct.pack("<I", release) + claim + nonce
+    yield "handshake", bytes([3, len(challenge)]) + challenge + claim
     yield "handshake", bytes([1, 16]) + struct.pack("<HB", len(challenge) + 32, 2) + challenge + bytes(32)
     yield "handshake", bytes([1, 255]) + struct.pack("<HB", 2, 5) + b"no"
 

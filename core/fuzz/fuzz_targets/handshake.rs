@@ -9,7 +9,7 @@ use headrace_replica::handshake::{
 };
 use headrace_vsr::{
     frame::Release,
-    trust::{PeerMemory, Standing},
+    trust::{MemberClaim, PeerMemory},
 };
 use libfuzzer_sys::fuzz_target;
 use ring::hmac;
@@ -20,7 +20,7 @@ const PROOF: u8 = 3;
 const WELCOME: u8 = 4;
 const FRAMING_BYTES: usize = 3;
 const MAC_BYTES: usize = 32;
-const STANDING_BYTES: usize = 35;
+const CLAIM_BYTES: usize = 35;
 
 const SECRET: &str = "what both of them know, and no other process";
 const CLUSTER: &str = "test";
@@ -44,12 +44,12 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn identity() -> Identity {
     Identity {
-        standing: Standing {
+        claim: MemberClaim {
             is_proven: true,
             has_history: true,
             is_normal: true,
             view: 7,
-            ..Standing::default()
+            ..MemberClaim::default()
         },
         cluster: 7,
         cluster_name: CLUSTER.to_owned(),
@@ -134,7 +134,7 @@ fn peer_answers(us: &Identity, said: &[u8], length: u8) {
         return;
     };
     let verdict = handshake.advance(us, &mut input, &mut Vec::new());
-    let is_whole = (STANDING_BYTES..=MESSAGE_BYTES_MAX - MAC_BYTES).contains(&welcome.len());
+    let is_whole = (CLAIM_BYTES..=MESSAGE_BYTES_MAX - MAC_BYTES).contains(&welcome.len());
     assert_eq!(matches!(verdict, Progress::Done { .. }), is_whole);
 }
 

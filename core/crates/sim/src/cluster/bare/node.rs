@@ -256,7 +256,7 @@ impl<R: Rules> Process<R> {
         }
     }
 
-    /// Standing that the replica announces.
+    /// Claim that the replica announces.
     pub(super) fn standing(&self) -> MemberClaim {
         self.trust
             .claim(&self.replica.report(), self.boots, self.incarnation)
