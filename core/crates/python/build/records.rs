@@ -20,7 +20,7 @@ pub(crate) fn code(layouts: &[Layout], enumerations: &Enumerations) -> String {
             code += &made.class(layout);
             classes.push(record.to_owned());
         } else {
-            code += &made.from_details(layout);
+            code += &made.details(layout);
         }
         if let Some(function) = layout.text("decode") {
             let (name, decoder) = made.decoder(layout, function);
@@ -82,7 +82,7 @@ impl From<{}> for {record} {{
         )
     }
 
-    fn from_details(&self, layout: &Layout) -> String {
+    fn details(&self, layout: &Layout) -> String {
         let record = self.record;
         let more = counted(layout).expect("details have a list");
         let header = &layout.fields[0].name;

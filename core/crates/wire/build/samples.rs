@@ -45,6 +45,7 @@ pub(crate) fn code(commands: &[Value]) -> String {
 {}        }}
     }}
 
+    #[allow(clippy::match_same_arms, reason = \"one arm for each command\")]
     pub(crate) fn response(&self, code: CommandCode) -> Response<'_> {{
         match code {{
 {}        }}
