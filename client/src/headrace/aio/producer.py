@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.aio.awaited.producer import ProducerCalls
 from headrace.aio.deliveries import Deliveries, Delivery
@@ -35,9 +33,11 @@ class Producer(ProducerCalls, Opening):
         0
     """
 
-    @cached_property
-    def _hand_over(self) -> Callable[..., Delivery | None]:
-        return AwaitableSender(self._native, self._stores_key).send
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Describe the producer; `Client.producer` is the usual way. Arguments as of `ProducerCalls`."""
+        super().__init__(*arguments, **options)
+        # No property: each message passes it.
+        self._hand_over = AwaitableSender(self._native, self._stores_key).send
 
     async def send(
         self,
