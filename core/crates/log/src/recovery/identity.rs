@@ -168,10 +168,9 @@ impl Recovery {
         // A manifest of an earlier format is replaced.
         let is_current =
             manifest.segments.is_some() && manifest.owner.is_some() && !is_copy && !is_repaired;
-        self.truncated_at = manifest.end;
+        // The copy may have been written before messages that came after a truncation.
+        self.truncated_at = manifest.end.filter(|_| !is_copy);
         if is_copy {
-            // It may have been written before messages that came after the truncation.
-            self.truncated_at = None;
             state.findings.notices.push(Notice::Rebuilt {
                 file: FileName::Manifest,
             });

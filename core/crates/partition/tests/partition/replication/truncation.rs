@@ -333,4 +333,28 @@ fn damage_before_the_end_stays_damage() {
     let last: Vec<u8> = last.iter().flat_map(|slice| slice.to_vec()).collect();
     assert_eq!(last, contents[6 * MESSAGE_BYTES..7 * MESSAGE_BYTES]);
     host.read(5, 1).expect_err("damaged");
+
+    // With the message before the end damaged, no message behind the end takes its place.
+    let mut host = log(true);
+    for message in 1..3 {
+        host.disk.flip(damaged, message * MESSAGE_BYTES + 200);
+    }
+    Change::Truncate(6).begin(&mut host);
+    host.settle();
+    assert_eq!(host.log.next_offset(), Offset(5));
+}
+
+/// CTL-3: a log of which nothing is left goes on where it began, also if the manifest knows an earlier beginning.
+#[test]
+fn a_log_without_its_first_segment_can_be_emptied() {
+    let mut host = log(true);
+    host.close();
+    host.disk.lose(FileName::Log(Offset(0)));
+    assert_eq!(host.crash(Crash::Kill).len(), 1);
+    assert_eq!(host.log.first_offset(), Offset(4));
+    Change::Truncate(4).begin(&mut host);
+    host.settle();
+    host.log.take_notices();
+    assert_eq!(state(&mut host), (4, 4, Vec::new()));
+    goes_on(&mut host, "a log without its first segment");
 }
