@@ -11,7 +11,7 @@ from typing import Final
 from tests.architecture.test_crates import BELOW
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-_CONTRACTS: Final = [Path(__file__).with_name("imports.toml"), ROOT / "pyproject.toml"]
+_CONTRACTS: Final = Path(__file__).with_name("imports.toml")
 
 
 def diagrams() -> list[str]:
@@ -33,8 +33,7 @@ def _crates(below: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def _layers() -> list[str]:
-    path = next(path for path in _CONTRACTS if path.exists())
-    contracts = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads(_CONTRACTS.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     layers: list[str] = contracts[0]["layers"]
     return layers
 

@@ -7,7 +7,6 @@ use fastrand::Rng;
 use headrace_model::{Offset, Timestamp};
 
 pub(crate) mod append;
-mod due;
 pub(crate) mod stamp;
 mod stamped;
 mod sync;
