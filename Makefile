@@ -222,18 +222,20 @@ SIM := $(TARGET)/headrace-sim
 RUNS ?= 2000
 # A run of the production host takes about ten times as long as a run of the core.
 HOST_RUNS ?= $(shell expr $(RUNS) \* 15 / 100)
+DATA_RUNS ?= $(RUNS)
 
 # Fail if a kind of event that is expected has not occurred in any run; a few runs may lack one by chance.
 FLOORS ?= --floors
 
 .PHONY: sim
-sim: ## Run the core, then the production host, under simulated faults: RUNS=2000, or one seed again: SEED=7 ARGS=--host
+sim: ## Run the core, the production host and a data node under simulated faults: RUNS=2000, or one seed again: SEED=7 ARGS=--host
 	@$(PROGRAMS) --quiet
 ifdef SEED
 	@$(SIM) replay $(SEED) $(ARGS)
 else
 	@$(SIM) run --first $(TEST_SEED)000 --runs $(RUNS) --jobs 2 $(FLOORS) $(ARGS)
 	@$(SIM) run --host --first $(TEST_SEED)000 --runs $(HOST_RUNS) --jobs 2 $(FLOORS)
+	@$(SIM) run --data --first $(TEST_SEED)000 --runs $(DATA_RUNS) --jobs 2 $(FLOORS)
 endif
 
 # State machine of the metadata service as a program that replaces the simulator's own, and the planted bugs that must
@@ -255,10 +257,11 @@ else
 endif
 
 .PHONY: mutants
-mutants: ## Check that the simulator finds every bug planted in the core's rules or its host
+mutants: ## Check that the simulator finds every bug planted in the core's rules, its host or a data node
 	@$(PROGRAMS) --quiet
 	@$(SIM) mutants --budget 20000 $(ARGS)
 	@$(SIM) mutants --host --budget 2000
+	@$(SIM) mutants --data --budget 1000
 
 # The program that runs the suites, shows their progress, and prints one table: tests/run.
 RUN_TESTS = $(BIN)/python -m tests.run

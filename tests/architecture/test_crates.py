@@ -43,7 +43,7 @@ BELOW["headrace-engine"] = BELOW["headrace-client"] | {"headrace-client", "headr
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-lossy-disk"] = set()
 BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
-BELOW["headrace-sim"] = BELOW["headrace-replica"] | {"headrace-replica"}
+BELOW["headrace-sim"] = BELOW["headrace-replica"] | BELOW["headrace-shard"] | {"headrace-replica", "headrace-shard"}
 BELOW["headrace-python"] = (
     BELOW["headrace-edge"]
     | {"headrace-edge", "headrace-features"}

@@ -40,7 +40,7 @@ CYCLES: Final[dict[str, list[int]]] = {
     "runtime": [2, 7],
     "sdk-core": [2],
     "shard": [2, 2, 2, 3],
-    "sim": [2, 4, 6, 7, 10],
+    "sim": [2, 4, 6, 7, 8],
     "wire": [2, 4, 9],
 }
 """Number of files in each cycle, by crate."""

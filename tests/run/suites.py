@@ -138,13 +138,19 @@ def _collection(choice: Choice) -> Suite:
 
 def _simulator(choice: Choice) -> Suite:
     # The long run alone asks for every kind of event: a short one may lack one by chance.
-    runs, host_runs, floors = (600, 90, ()) if choice.tier == "quick" else (2000, 300, ("--floors",))
+    is_quick = choice.tier == "quick"
+    runs, host_runs, data_runs = (600, 90, 150) if is_quick else (2000, 300, 2000)
+    floors = () if is_quick else ("--floors",)
     program = (str(PROGRAMS / "headrace-sim"), "run")
     given = ("--first", f"{choice.seed}000", "--jobs", "2", *floors)
     return Suite(
         "simulator",
-        "the replication core, then its production host, under simulated faults",
-        ((*program, *given, "--runs", str(runs)), (*program, "--host", *given, "--runs", str(host_runs))),
+        "the replication core, its production host, and a data node, under simulated faults",
+        (
+            (*program, *given, "--runs", str(runs)),
+            (*program, "--host", *given, "--runs", str(host_runs)),
+            (*program, "--data", *given, "--runs", str(data_runs)),
+        ),
     )
 
 

@@ -129,6 +129,23 @@ impl Disk {
         }
     }
 
+    /// Fail a sync as Linux does: unsynced changes stay visible, and no later sync makes them durable.
+    pub(crate) fn forget_unsynced(&mut self, name: &str) {
+        if let Some(file) = self.file(name).and_then(|file| self.files.get_mut(&file)) {
+            file.pending.clear();
+        }
+    }
+
+    /// Sync a file, and show from `position` on what is durable.
+    pub(crate) fn uncache(&mut self, name: &str, position: usize) {
+        self.sync(name);
+        if let Some(file) = self.file(name).and_then(|file| self.files.get_mut(&file)) {
+            file.durable.resize(file.cache.len(), 0);
+            let position = position.min(file.cache.len());
+            file.cache[position..].copy_from_slice(&file.durable[position..]);
+        }
+    }
+
     /// Return whether the file has no unsynced bytes.
     pub fn is_synced(&self, name: &str) -> bool {
         self.names

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use headrace_sim::machine::Machines;
-use headrace_sim::mutants::Mutant;
+use headrace_sim::mutants::{Mutant, NodeKind};
 use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::shrink::shrink;
 use headrace_sim::tally::Tally;
@@ -65,11 +65,10 @@ enum Command {
         #[arg(long)]
         expect_failure: bool,
         /// Command line of a program that is the state machine of each replica, instead of the simulator's own.
-        #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
+        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["host", "data"])]
         state_machine: Option<String>,
-        /// Use the production host instead of the simulator's own.
-        #[arg(long)]
-        host: bool,
+        #[command(flatten)]
+        nodes: Nodes,
     },
     /// Repeat one run exactly.
     Replay {
@@ -89,11 +88,10 @@ enum Command {
         #[arg(long)]
         trace: bool,
         /// Command line of a program that is the state machine of each replica, instead of the simulator's own.
-        #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
+        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["host", "data"])]
         state_machine: Option<String>,
-        /// Use the production host instead of the simulator's own.
-        #[arg(long)]
-        host: bool,
+        #[command(flatten)]
+        nodes: Nodes,
     },
     /// Search for every planted bug.
     Mutants {
@@ -109,9 +107,8 @@ enum Command {
         /// Number of planted bugs to search for, selected by the first seed.
         #[arg(long, value_name = "COUNT", conflicts_with = "only")]
         some: Option<usize>,
-        /// Use the production host instead of the simulator's own.
-        #[arg(long)]
-        host: bool,
+        #[command(flatten)]
+        nodes: Nodes,
     },
     /// Minimize a failing run.
     Shrink {
@@ -130,12 +127,32 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         runs: u32,
         /// Command line of a program that is the state machine of each replica, instead of the simulator's own.
-        #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
+        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["host", "data"])]
         state_machine: Option<String>,
-        /// Use the production host instead of the simulator's own.
-        #[arg(long)]
-        host: bool,
+        #[command(flatten)]
+        nodes: Nodes,
     },
+}
+
+/// Kind of node.
+#[derive(Clone, Copy, Debug, Args)]
+struct Nodes {
+    /// Use the production host instead of the simulator's own.
+    #[arg(long)]
+    host: bool,
+    /// Use a data node instead of replicas.
+    #[arg(long, conflicts_with = "host")]
+    data: bool,
+}
+
+impl Nodes {
+    const fn kind(self) -> NodeKind {
+        match self {
+            Self { data: true, .. } => NodeKind::Data,
+            Self { host: true, .. } => NodeKind::Host,
+            _ => NodeKind::Core,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -162,14 +179,14 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             failures,
             expect_failure,
             state_machine,
-            host,
+            nodes,
         } => Sweep {
             first,
             end: seconds.map_or(first.saturating_add(runs), |_| u64::MAX),
             until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
             subject: Subject {
                 profile,
-                host,
+                kind: nodes.kind(),
                 mutant,
                 state_machine,
             },
@@ -184,11 +201,11 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             mutant,
             trace,
             state_machine,
-            host,
+            nodes,
         } => {
             let subject = Subject {
                 profile,
-                host,
+                kind: nodes.kind(),
                 mutant,
                 state_machine,
             };
@@ -205,16 +222,16 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             first,
             only,
             some,
-            host,
+            nodes,
         } => {
-            let mut wanted = Mutant::all(host);
+            let mut wanted = Mutant::all(nodes.kind());
             wanted.retain(|mutant| only.is_empty() || only.contains(mutant));
             if let Some(some) = some {
                 let begin = usize::try_from(first % wanted.len() as u64).unwrap_or_default();
                 wanted.rotate_left(begin);
                 wanted.truncate(some);
             }
-            mutants(budget, first, host, &wanted)
+            mutants(budget, first, nodes.kind(), &wanted)
         }
         Command::Shrink {
             seed,
@@ -223,12 +240,12 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             out,
             runs,
             state_machine,
-            host,
+            nodes,
         } => {
             let mut text = Vec::new();
             let subject = Subject {
                 profile,
-                host,
+                kind: nodes.kind(),
                 mutant,
                 state_machine,
             };
@@ -284,10 +301,10 @@ impl Sweep {
         if (failed > 0) != self.expect_failure {
             return Ok(ExitCode::FAILURE);
         }
-        let floors_of = if self.subject.host {
-            &HOST_FLOORS[..]
-        } else {
-            &FLOORS[..]
+        let floors_of = match self.subject.kind {
+            NodeKind::Core => &FLOORS[..],
+            NodeKind::Host => &HOST_FLOORS[..],
+            NodeKind::Data => &DATA_FLOORS[..],
         };
         let missing: Vec<_> = floors_of
             .iter()
@@ -416,6 +433,30 @@ const HOST_FLOORS: [&str; 38] = [
     "older releases refused",
 ];
 
+/// Events that a sweep of data nodes must contain.
+const DATA_FLOORS: [&str; 20] = [
+    "batches acknowledged",
+    "messages read",
+    "offsets stored",
+    "stored offsets found",
+    "flushes",
+    "crashes",
+    "crashes inside a turn",
+    "crashes during operations on files",
+    "power losses",
+    "pauses",
+    "slow disks",
+    "syncs that failed",
+    "operations that failed",
+    "logs damaged",
+    "indexes damaged",
+    "stored offsets damaged",
+    "manifests damaged",
+    "reads refused because of damage",
+    "connections that clients broke",
+    "connections moved to another shard",
+];
+
 fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCode> {
     let lines = if trace {
         Trace::lines(|line| {
@@ -440,23 +481,27 @@ fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCod
     }
 }
 
-fn mutants(budget: u64, first: u64, host: bool, wanted: &[Mutant]) -> io::Result<ExitCode> {
+fn mutants(budget: u64, first: u64, kind: NodeKind, wanted: &[Mutant]) -> io::Result<ExitCode> {
     let mut missed = 0;
     let mut out = io::stdout().lock();
     for mutant in wanted {
         // Alternates between the profiles: some bugs need many operations, others many views or power losses.
-        let profiles = Profile::value_variants();
+        let profiles = match kind {
+            NodeKind::Data => &[Profile::Plain][..],
+            NodeKind::Core | NodeKind::Host => Profile::value_variants(),
+        };
         let found = (0..budget).find_map(|count| {
             let turn = count % profiles.len() as u64;
             let subject = Subject {
                 profile: profiles[usize::try_from(turn).unwrap_or_default()],
+                kind,
                 ..Subject::default()
             };
             let scenario = subject.scenario(first.wrapping_add(count / profiles.len() as u64));
             let outcome = |mutant| {
                 let machines = Machines::Names;
                 Ready {
-                    host,
+                    kind,
                     mutant,
                     machines,
                 }

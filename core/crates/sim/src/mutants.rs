@@ -2,7 +2,7 @@
 //!
 //! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one. The
 //! production host has none either: the simulated data directory accepts a sync, a write or a file and does not execute
-//! it.
+//! it. A data node has its bugs in what carries out its operations on files, and between it and its clients.
 //!
 //! Some rules are missing here, because breaking one of them alone has no visible effect: another rule holds as well. A
 //! backup acknowledges only in normal operation, which it enters when its superblock is durable (`may_acknowledge`);
@@ -18,6 +18,18 @@ use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::{Adoption, BodyState, Checkpoints, Evidence, Repeat, Rules, Standard};
 
 use crate::jobs::Step;
+
+/// Kind of node that a run consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Replicas on a host of the simulator's own.
+    #[default]
+    Core,
+    /// Replicas on the production host.
+    Host,
+    /// A data node.
+    Data,
+}
 
 /// Planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -94,6 +106,44 @@ pub enum Mutant {
     HostListNotSynced,
     /// Production host: checkpoints are renamed to their final names without a sync.
     HostCheckpointNotSynced,
+    /// Data node: a log is reported as synced, and is not.
+    DataSyncSkipped,
+    /// Data node: a sync is reported before it takes effect.
+    DataSyncEarly,
+    /// Data node: a write is reported before it takes effect.
+    DataWriteEarly,
+    /// Data node: a file is created without a sync of the directory.
+    DataCreateUnsynced,
+    /// Data node: a replacement gets its name before its bytes are synced.
+    DataReplacementUnsynced,
+    /// Data node: a failed sync is reported as a success.
+    DataSyncErrorIgnored,
+    /// Data node: a failed write is reported as a success.
+    DataWriteErrorIgnored,
+    /// Data node: a start believes the page cache after a failed sync.
+    DataCacheBelieved,
+    /// Data node: some writes end in the middle, and are reported as complete.
+    DataShortWrite,
+    /// Data node: some writes go to another place.
+    DataWriteMisdirected,
+    /// Data node: some reads return bytes of another place.
+    DataReadElsewhere,
+    /// Data node: checksums of messages are not compared.
+    DataChecksumSkipped,
+    /// Data node: a start overlooks the newest log file.
+    DataFileOverlooked,
+    /// Data node: the manifest is not replaced.
+    DataManifestForgotten,
+    /// Data node: stored offsets are reported as synced, and are not.
+    DataOffsetsUnsynced,
+    /// Data node: stored offsets are reported as written, and are not.
+    DataOffsetsForgotten,
+    /// Data node: an offset is stored that is greater than the given one.
+    DataOffsetAhead,
+    /// Data node: a batch is appended twice.
+    DataBatchRepeated,
+    /// Data node: a poll begins behind the given offset.
+    DataPollSkips,
 }
 
 /// Fault of a host.
@@ -142,11 +192,9 @@ pub enum HostFault {
 pub struct Planted(pub Mutant);
 
 impl Mutant {
-    /// All planted bugs of the core and of the simulator's host, or those of the production host.
-    pub fn all(of_production_host: bool) -> Vec<Self> {
-        let in_production =
-            |mutant: &Self| mutant.misdeed().is_some_and(HostFault::is_in_production);
-        let only_there = |mutant: &Self| {
+    /// All planted bugs of this kind of node.
+    pub fn all(kind: NodeKind) -> Vec<Self> {
+        let only_in_production = |mutant: Self| {
             matches!(
                 mutant,
                 Self::HostNamesUnsyncedAtStart
@@ -154,17 +202,13 @@ impl Mutant {
                     | Self::HostCheckpointNotSynced
             )
         };
-        Self::value_variants()
-            .iter()
-            .filter(|mutant| {
-                if of_production_host {
-                    in_production(mutant)
-                } else {
-                    !only_there(mutant)
-                }
-            })
-            .copied()
-            .collect()
+        let all = Self::value_variants().iter().copied();
+        all.filter(|mutant| match kind {
+            NodeKind::Core => *mutant < Self::DataSyncSkipped && !only_in_production(*mutant),
+            NodeKind::Host => mutant.misdeed().is_some_and(HostFault::is_in_production),
+            NodeKind::Data => *mutant >= Self::DataSyncSkipped,
+        })
+        .collect()
     }
 
     /// Fault of the host, if the bug is one of the host.

@@ -1,9 +1,13 @@
 //! Configuration of one run, drawn from its seed: whole features are switched off in some runs, so that the others
 //! interact undisturbed (swarm testing).
 
+mod data;
+
 use serde::{Deserialize, Serialize};
 
 use crate::random::{Domain, Draw, Fates};
+
+pub use data::DataOptions;
 
 /// One microsecond in nanoseconds.
 pub const MICROSECOND: u64 = 1_000;
@@ -59,6 +63,9 @@ pub struct Options {
     pub old_releases: u8,
     /// Replicas whose wall clocks may jump, one bit each. Fewer than a majority, so that the others stay synchronized.
     pub bad_clocks: u8,
+    /// Data nodes and their partitions.
+    #[serde(default)]
+    pub data: DataOptions,
 }
 
 /// Behaviour of each directed link.
@@ -171,6 +178,7 @@ impl Options {
                 unstored_bytes(),
                 4096,
             ]),
+            data: DataOptions::default(),
         }
     }
 
@@ -288,6 +296,52 @@ impl Options {
         options.step_cost_ns = 0;
         options.turn_ns = 0;
         options
+    }
+
+    /// Configuration for a seed of a data node.
+    pub fn of_data_node(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 6, 0, 0);
+        let mut options = Self::from_seed(fates);
+        options.replicas = 1;
+        options.slow_timeouts = false;
+        options.safety_ns = draw.within(4, 16) * SECOND;
+        options.network = NetworkOptions {
+            delay_mean_ns: draw.pick(&[100 * MICROSECOND, MILLISECOND, 10 * MILLISECOND]),
+            ..NetworkOptions::perfect()
+        };
+        options.workload = WorkloadOptions {
+            clients: u8::try_from(draw.within(1, 6)).expect("small"),
+            requests: u32::try_from(draw.within(20, 300)).expect("small"),
+            pause_mean_ns: draw.pick(&[1, 10, 100]) * MILLISECOND,
+            read_ppm: draw.pick(&[100_000, 300_000, 600_000]),
+            padding: draw.pick(&[40, 400, 3_000, 20_000]),
+            ..options.workload
+        };
+        options.disk.append_mean_ns = draw.pick(&[
+            100 * MICROSECOND,
+            MILLISECOND,
+            10 * MILLISECOND,
+            40 * MILLISECOND,
+        ]);
+        options.turn_ns = draw.pick(&[0, 100 * MICROSECOND, 2 * MILLISECOND]);
+        options.step_cost_ns = 0;
+        options.damaged_replicas = u8::from(draw.chance(300_000));
+        options.bad_clocks = 0;
+        options.old_releases = 0;
+        options.data = DataOptions::draw(&mut draw);
+        if options.damaged_replicas > 0 {
+            // Damage that comes after a read is served until the next verification.
+            options.data.verified_micros = 0;
+        }
+        options
+    }
+
+    /// Time after which an acknowledged message is on the device whatever its level, if nothing delays it.
+    pub(crate) const fn background_ns(&self) -> u64 {
+        let data = &self.data;
+        (data.sync_interval_micros + data.flush_interval_micros) * MICROSECOND
+            + SECOND
+            + 80 * self.disk.append_mean_ns
     }
 
     /// Number of members that must hold an operation before it is committed.

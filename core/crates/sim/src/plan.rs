@@ -136,7 +136,16 @@ pub enum Fault {
         /// Time until the restart of the process, which must stop.
         down_ns: u64,
     },
-    /// A durable journal record is damaged.
+    /// The next operations on files fail, except syncs. Data nodes only.
+    IoErrors {
+        /// Affected replica.
+        replica: u8,
+        /// Number of operations.
+        operations: u8,
+        /// Time until the process is restarted.
+        down_ns: u64,
+    },
+    /// A durable journal record, or a file of a partition, is damaged.
     JournalDamage {
         /// Affected replica.
         replica: u8,

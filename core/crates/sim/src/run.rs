@@ -3,11 +3,13 @@
 use headrace_vsr::rules::{Rules, Standard};
 
 use crate::checker::Violation;
+use crate::cluster::Cluster;
 use crate::cluster::bare::Bare;
+use crate::cluster::data::{Data, DataGroup};
+use crate::cluster::group::{Group, Replicated};
 use crate::cluster::host::Host;
-use crate::cluster::{Cluster, Kind};
 use crate::machine::Machines;
-use crate::mutants::HostFault;
+use crate::mutants::{HostFault, Mutant};
 use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::trace::Trace;
@@ -49,9 +51,20 @@ pub fn run_with<R: Rules + Clone>(
     run_kind(scenario, bare, machines.clone(), trace)
 }
 
-fn run_kind<K: Kind>(scenario: &Scenario, kind: K, machines: Machines, trace: Trace) -> Outcome {
-    match Cluster::new(scenario.clone(), kind, machines, trace) {
-        Ok(cluster) => cluster.run(),
+/// Run a scenario with a data node, optionally with a planted bug.
+pub fn run_data(scenario: &Scenario, bug: Option<Mutant>, trace: Trace) -> Outcome {
+    let group = DataGroup::new(scenario);
+    Cluster::new(scenario.clone(), Data { bug }, group, trace).run()
+}
+
+fn run_kind<K: Replicated>(
+    scenario: &Scenario,
+    kind: K,
+    machines: Machines,
+    trace: Trace,
+) -> Outcome {
+    match Group::new(scenario, machines) {
+        Ok(group) => Cluster::new(scenario.clone(), kind, group, trace).run(),
         Err(violation) => Outcome {
             violation: Some(violation),
             digest: 0,

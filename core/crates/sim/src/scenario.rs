@@ -1,5 +1,7 @@
 //! Complete description of a run: the same scenario always has the same result.
 
+mod data;
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +60,18 @@ impl Scenario {
             Profile::Restored => plan::restorations(&fates, &options),
             Profile::Killed => plan::kills(&fates, &options),
         };
+        Self {
+            seed,
+            options,
+            plan,
+        }
+    }
+
+    /// Scenario of a seed for data nodes.
+    pub fn of_data_node(seed: u64) -> Self {
+        let fates = Fates::new(seed);
+        let options = Options::of_data_node(&fates);
+        let plan = data::plan(fates, &options);
         Self {
             seed,
             options,

@@ -4,8 +4,8 @@ use std::io;
 use std::rc::Rc;
 
 use headrace_sim::machine::{Machines, Programs};
-use headrace_sim::mutants::{Mutant, Planted};
-use headrace_sim::run::{Outcome, run_host, run_with};
+use headrace_sim::mutants::{Mutant, NodeKind, Planted};
+use headrace_sim::run::{Outcome, run_data, run_host, run_with};
 use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::trace::Trace;
 use headrace_vsr::rules::Standard;
@@ -14,14 +14,16 @@ use headrace_vsr::rules::Standard;
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
     pub(crate) profile: Profile,
-    /// True for the production host instead of the simulator's own.
-    pub(crate) host: bool,
+    pub(crate) kind: NodeKind,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) state_machine: Option<String>,
 }
 
 impl Subject {
     pub(crate) fn scenario(&self, seed: u64) -> Scenario {
+        if self.kind == NodeKind::Data {
+            return Scenario::of_data_node(seed);
+        }
         let scenario = Scenario::of(self.profile, seed);
         if self.state_machine.is_some() {
             scenario.for_programs()
@@ -37,7 +39,7 @@ impl Subject {
             Some(command) => Machines::Programs(Rc::new(Programs::new(command)?)),
         };
         Ok(Ready {
-            host: self.host,
+            kind: self.kind,
             mutant: self.mutant,
             machines,
         })
@@ -46,18 +48,20 @@ impl Subject {
 
 /// Subject with its running programs.
 pub(crate) struct Ready {
-    pub(crate) host: bool,
+    pub(crate) kind: NodeKind,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) machines: Machines,
 }
 
 impl Ready {
     pub(crate) fn run(&self, scenario: &Scenario, trace: Trace) -> Outcome {
-        match self.mutant {
-            mutant if self.host => run_host(scenario, mutant.and_then(Mutant::misdeed), trace),
-            None => run_with(scenario, Standard, None, &self.machines, trace),
-            Some(mutant) => {
-                let misdeed = mutant.misdeed();
+        let mutant = self.mutant;
+        let misdeed = mutant.and_then(Mutant::misdeed);
+        match (self.kind, mutant) {
+            (NodeKind::Data, bug) => run_data(scenario, bug, trace),
+            (NodeKind::Host, _) => run_host(scenario, misdeed, trace),
+            (NodeKind::Core, None) => run_with(scenario, Standard, None, &self.machines, trace),
+            (NodeKind::Core, Some(mutant)) => {
                 run_with(scenario, Planted(mutant), misdeed, &self.machines, trace)
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Check, Violation};
+use super::violation::{Check, Violation};
 use crate::machine::{Answer, Command};
 
 /// Operation as executed by a replica.

@@ -1,6 +1,6 @@
 //! Checker of numbers that must never decrease, and of bounds.
 
-use super::{Check, Violation};
+use super::violation::{Check, Violation};
 
 /// Externally visible state of a replica after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

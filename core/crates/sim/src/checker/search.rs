@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Call, CallResult, Invocation};
-use super::{Check, Violation};
+use super::violation::{Check, Violation};
 use crate::machine::{Action, Answer, CONFLICT, Command, NOT_FOUND};
 
 /// One in this many runs is searched.

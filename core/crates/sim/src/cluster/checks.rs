@@ -3,7 +3,8 @@
 use headrace_vsr::api::Status;
 use headrace_vsr::frame::PIPELINE_MAX;
 
-use super::{Cluster, Kind, Process as _};
+use super::group::{ReplicaProcess as _, Replicated};
+use super::{Cluster, Process as _};
 use crate::checker::{Check, ReplicaState, Violation};
 use crate::clock::Clock;
 use crate::machine::{Command, NEWER};
@@ -20,7 +21,7 @@ pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
     SECOND + now_ns / 32
 }
 
-impl<K: Kind> Cluster<K> {
+impl<K: Replicated> Cluster<K> {
     /// Check the externally visible state of a replica.
     pub(super) fn check_state(&mut self, node: u8) {
         let state = &mut self.nodes[usize::from(node)];

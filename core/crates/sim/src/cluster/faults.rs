@@ -1,9 +1,8 @@
 //! Execution of the planned faults, as far as they are the same for all kinds of nodes.
 
-use super::{Cluster, Kind, Node, Storage as _};
+use super::{Cluster, Kind, Storage as _};
 use crate::checker::Cause;
 use crate::disk::Disk;
-use crate::machine::{NEWER, OLDER};
 use crate::options::Options;
 use crate::plan::{Fault, Loss};
 use crate::random::Domain;
@@ -18,7 +17,7 @@ impl<K: Kind> Cluster<K> {
         self.trace.event(now_ns, u8::MAX, "fault", &[index as u64]);
         self.trace
             .explain(now_ns, u8::MAX, || format!("fault {index}: {fault:?}"));
-        if self.undetected_rollback.is_some()
+        if K::is_protected(self)
             && matches!(
                 fault,
                 Fault::CrashInStep { .. }
@@ -58,16 +57,6 @@ impl<K: Kind> Cluster<K> {
                 self.tally.add("cuts of links");
                 self.network.cut(links, now_ns + for_ns, hold);
             }
-            Fault::DirectoryCopied { replica } => self.copy_directory(replica),
-            Fault::DirectoryRestored { replica, down_ns } => {
-                self.restore_directory(replica, down_ns);
-            }
-            Fault::Release {
-                replica,
-                newer,
-                down_ns,
-            } => self.change_release(replica, newer, down_ns),
-            Fault::DiskReplaced { replica, down_ns } => self.replace_disk(replica, down_ns),
             Fault::Pause { replica, .. }
             | Fault::SlowDisk { replica, .. }
             | Fault::DiskFull { replica, .. }
@@ -113,7 +102,7 @@ impl<K: Kind> Cluster<K> {
     /// Crash a process, with or without a power loss, and schedule its restart.
     pub(crate) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
         // Replicas that remember the newer state stay up until the older copy is detected.
-        if self.undetected_rollback.is_none() {
+        if !K::is_protected(self) {
             K::crash(self, node, power, down_ns);
         }
     }
@@ -139,50 +128,6 @@ impl<K: Kind> Cluster<K> {
         }
         self.nodes[usize::from(node)].busy_until_ns = 0;
         self.plan_start(node, down_ns);
-    }
-
-    /// Restart a process with another release.
-    fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
-        if self.scenario.options.old_releases == 0 {
-            return;
-        }
-        let Some(state) = self.nodes.get_mut(usize::from(node)) else {
-            return;
-        };
-        state.release = if newer { NEWER } else { OLDER };
-        self.tally
-            .add(if newer { "upgrades" } else { "downgrades" });
-        K::restart(self, node, down_ns);
-    }
-
-    /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
-    pub(crate) fn replace_disk(&mut self, replica: u8, down_ns: u64) {
-        let serves = |node: &Node<K>| node.refused.is_none();
-        let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
-        if !all_are_fit || usize::from(replica) >= self.nodes.len() {
-            return;
-        }
-        self.crash(replica, None, down_ns);
-        self.tally.add("disks replaced");
-        self.causes.add(replica, Cause::Replaced);
-        self.empty_disk(replica);
-    }
-
-    pub(super) fn empty_disk(&mut self, replica: u8) {
-        let disk = empty(&self.scenario.options);
-        self.nodes[usize::from(replica)].replace_disk(disk, true);
-    }
-
-    /// Return whether every member has completed its handshakes. No member may lose its disk before that.
-    pub(crate) fn all_have_met(&self) -> bool {
-        self.nodes.iter().all(Node::has_met_all)
-    }
-
-    /// Return whether every member but one has completed its handshakes.
-    pub(crate) fn others_have_met(&self, replica: u8) -> bool {
-        (0..)
-            .zip(&self.nodes)
-            .all(|(member, node)| member == replica || node.has_met_all())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use headrace_vsr::frame::Release;
 
-use super::{Kind, Storage as _};
+use super::Kind;
 use crate::checker::Progress;
 use crate::clock::Clock;
 use crate::disk::Disk;
@@ -74,16 +74,5 @@ impl<K: Kind> Node<K> {
             progress: Progress::default(),
             is_removed: false,
         }
-    }
-
-    /// Replace the data directory.
-    pub(crate) fn replace_disk(&mut self, disk: Disk, is_empty: bool) {
-        self.progress = Progress::default();
-        self.storage.replace(disk, is_empty);
-    }
-
-    /// Return whether the replica is proven and needs no more handshakes with all others.
-    pub(crate) fn has_met_all(&self) -> bool {
-        self.storage.has_met_all()
     }
 }

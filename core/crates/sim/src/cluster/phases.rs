@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use headrace_vsr::api::Status;
 
-use super::{Cluster, Event, Kind, Node, Process as _, Storage as _};
+use super::group::{ReplicaProcess as _, Replicated};
+use super::{Cluster, Event, Kind, Node, Storage as _};
 use crate::checker::{Check, Violation};
 use crate::client::Client;
 use crate::machine::Machines;
@@ -20,11 +21,60 @@ impl<K: Kind> Cluster<K> {
     pub(crate) fn run(mut self) -> Outcome {
         self.run_until(self.scenario.options.safety_ns);
         if self.violation.is_none() {
-            self.heal();
+            K::heal(&mut self);
         }
         self.finish()
     }
 
+    /// End all faults, and let these members go on.
+    pub(crate) fn end_faults(&mut self, members: &[u8]) {
+        let now_ns = self.now_ns();
+        self.healed = true;
+        let going_on: Vec<u64> = members.iter().map(|node| u64::from(*node)).collect();
+        self.trace.event(now_ns, u8::MAX, "heal", &going_on);
+        self.trace
+            .explain(now_ns, u8::MAX, || format!("healed: {members:?} go on"));
+        self.network.heal(NetworkOptions::perfect());
+        for node in &mut self.nodes {
+            node.busy_until_ns = 0;
+            node.full_until_ns = 0;
+            node.slow_until_ns = 0;
+            node.sync_error = None;
+            node.storage.spare();
+        }
+    }
+
+    /// Let the process of a node go on after healing, or start one.
+    pub(crate) fn go_on(&mut self, node: u8) {
+        if self.nodes[usize::from(node)].process.is_some() {
+            K::resume(self, node);
+        } else {
+            self.plan_start(node, 0);
+        }
+    }
+
+    fn finish(mut self) -> Outcome {
+        if self.violation.is_none() {
+            K::check_end(&mut self);
+        }
+        let counts = [
+            ("runs", 1),
+            ("virtual milliseconds", self.now_ns() / 1_000_000),
+            ("events", self.trace.events()),
+            ("planned faults", self.scenario.plan.len() as u64),
+        ];
+        for (name, many) in counts.into_iter().chain(K::counts(&mut self)) {
+            self.tally.add_many(name, many);
+        }
+        Outcome {
+            violation: self.violation,
+            digest: self.trace.digest(),
+            tally: self.tally,
+        }
+    }
+}
+
+impl<K: Replicated> Cluster<K> {
     /// Choose the members that continue after healing: all that are left, or a quorum while the others stay down.
     fn continuing_members(&mut self) -> Vec<u8> {
         let options = &self.scenario.options;
@@ -44,7 +94,7 @@ impl<K: Kind> Cluster<K> {
         let needs_all = |node: &Node<K>| node.refused.is_some() || !node.has_met_all();
         if damaged
             || !fewer
-            || self.undetected_rollback.is_some()
+            || self.group.undetected_rollback.is_some()
             || self.nodes.iter().any(needs_all)
         {
             return members;
@@ -56,33 +106,20 @@ impl<K: Kind> Cluster<K> {
         members
     }
 
-    fn heal(&mut self) {
+    pub(super) fn heal(&mut self) {
         let now_ns = self.now_ns();
         let members = self.continuing_members();
-        self.healed = true;
-        let going_on: Vec<u64> = members.iter().map(|node| u64::from(*node)).collect();
-        self.trace.event(now_ns, u8::MAX, "heal", &going_on);
-        self.trace
-            .explain(now_ns, u8::MAX, || format!("healed: {members:?} go on"));
-        self.network.heal(NetworkOptions::perfect());
+        self.end_faults(&members);
         for node in 0..self.scenario.options.replicas {
-            let state = &mut self.nodes[usize::from(node)];
-            state.busy_until_ns = 0;
-            state.full_until_ns = 0;
-            state.slow_until_ns = 0;
-            state.sync_error = None;
-            state.storage.spare();
-            if !members.contains(&node) {
-                state.is_removed = true;
-                K::end(self, node);
-            } else if state.process.is_some() {
-                K::resume(self, node);
+            if members.contains(&node) {
+                self.go_on(node);
             } else {
-                self.plan_start(node, 0);
+                self.nodes[usize::from(node)].is_removed = true;
+                K::end(self, node);
             }
         }
         for index in 0..self.scenario.options.workload.clients {
-            self.clients[usize::from(index)].make_final_calls(CALLS_AFTER_HEALING);
+            self.group.clients[usize::from(index)].make_final_calls(CALLS_AFTER_HEALING);
             self.schedule.plan(now_ns, 3, Event::Client(index));
         }
         let timeout_ns = if self.scenario.options.slow_timeouts {
@@ -125,8 +162,11 @@ impl<K: Kind> Cluster<K> {
             return false;
         };
         let committed = processes.iter().map(|process| process.report().commit_max);
-        let newest = committed.max().unwrap_or(0).max(self.canon.newest_op());
-        self.clients.iter().all(Client::is_done)
+        let newest = committed
+            .max()
+            .unwrap_or(0)
+            .max(self.group.canon.newest_op());
+        self.group.clients.iter().all(Client::is_done)
             && processes.iter().all(|process| {
                 let report = process.report();
                 report.status == Status::Normal
@@ -136,7 +176,10 @@ impl<K: Kind> Cluster<K> {
     }
 
     fn diagnosis(&self, members: &[u8]) -> String {
-        let mut what = format!("no convergence at operation {}:", self.canon.newest_op());
+        let mut what = format!(
+            "no convergence at operation {}:",
+            self.group.canon.newest_op()
+        );
         for node in self.serving(members) {
             let process = self.nodes[usize::from(node)].process.as_ref();
             let text = process.map_or_else(
@@ -161,43 +204,37 @@ impl<K: Kind> Cluster<K> {
             // Writing to a string does not fail.
             let _ = write!(what, " [{node}{text}]");
         }
-        let waiting = self.clients.iter().filter(|client| !client.is_done());
+        let waiting = self.group.clients.iter().filter(|client| !client.is_done());
         let _ = write!(what, " {} clients wait", waiting.count());
         what
     }
 
-    fn finish(mut self) -> Outcome {
-        if self.violation.is_none() {
-            let result = self.history.check(&self.canon, &mut self.reference);
+    /// Check the answers to clients.
+    pub(super) fn check_history(&mut self) {
+        let group = &mut self.group;
+        let result = group.history.check(&group.canon, &mut group.reference);
+        self.check(u8::MAX, result);
+        if matches!(self.group.machines, Machines::Names) {
+            let result = self
+                .group
+                .history
+                .search_some(self.scenario.seed, &mut self.tally);
             self.check(u8::MAX, result);
-            if matches!(self.machines, Machines::Names) {
-                let result = self
-                    .history
-                    .search_some(self.scenario.seed, &mut self.tally);
-                self.check(u8::MAX, result);
-            }
         }
         if self.violation.is_none() && self.healed {
             self.check_owed();
         }
-        let counts = [
-            ("runs", 1),
-            ("virtual milliseconds", self.now_ns() / 1_000_000),
-            ("events", self.trace.events()),
-            ("operations committed", self.canon.newest_op()),
-            ("calls answered", self.history.answered() as u64),
-            ("reads answered", self.history.reads() as u64),
-            ("client calls", self.clients.iter().map(Client::calls).sum()),
-            ("planned faults", self.scenario.plan.len() as u64),
-        ];
-        for (name, many) in counts.into_iter().chain(K::counts(&mut self)) {
-            self.tally.add_many(name, many);
-        }
-        Outcome {
-            violation: self.violation,
-            digest: self.trace.digest(),
-            tally: self.tally,
-        }
+    }
+
+    /// Counts of operations and calls.
+    pub(super) fn group_counts(&self) -> Vec<(&'static str, u64)> {
+        let (history, clients) = (&self.group.history, &self.group.clients);
+        vec![
+            ("operations committed", self.group.canon.newest_op()),
+            ("calls answered", history.answered() as u64),
+            ("reads answered", history.reads() as u64),
+            ("client calls", clients.iter().map(Client::calls).sum()),
+        ]
     }
 
     /// Check that no request is pending after convergence.

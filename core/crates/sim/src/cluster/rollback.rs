@@ -4,14 +4,15 @@
 use headrace_vsr::superblock;
 use headrace_vsr::trust::MemberClaim;
 
-use super::{Cluster, DirectoryCopy, Kind, MARKER, Node, Process as _, SUPERBLOCK, Storage as _};
+use super::group::{ReplicaProcess as _, ReplicaStorage as _, Replicated};
+use super::{Cluster, DirectoryCopy, MARKER, Node, SUPERBLOCK, Storage as _};
 use crate::checker::{Cause, Check, Violation};
 use crate::options::MILLISECOND;
 
 /// Time until the operator empties the data directory of a detected replica.
 const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
 
-impl<K: Kind> Cluster<K> {
+impl<K: Replicated> Cluster<K> {
     /// Copy the data directory of a node whose replica is proven.
     pub(super) fn copy_directory(&mut self, replica: u8) {
         let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
@@ -34,7 +35,7 @@ impl<K: Kind> Cluster<K> {
     /// copy.
     pub(super) fn restore_directory(&mut self, replica: u8, down_ns: u64) {
         let index = usize::from(replica);
-        if self.undetected_rollback.is_some() || index >= self.nodes.len() {
+        if self.group.undetected_rollback.is_some() || index >= self.nodes.len() {
             return;
         }
         let Some(copy) = self.nodes[index].copy.clone() else {
@@ -70,7 +71,7 @@ impl<K: Kind> Cluster<K> {
         node.replace_disk(copy.disk, false);
         node.copy = None;
         if !self.kind.believes_older_copies() {
-            self.undetected_rollback = Some(replica);
+            self.group.undetected_rollback = Some(replica);
         }
     }
 
@@ -81,7 +82,7 @@ impl<K: Kind> Cluster<K> {
         let now_ns = self.now_ns();
         self.trace
             .explain(now_ns, node, || "the directory is an older copy".to_owned());
-        if !is_excused && self.undetected_rollback.take() != Some(node) {
+        if !is_excused && self.group.undetected_rollback.take() != Some(node) {
             let what = format!("the directory of replica {node} is taken for an older copy");
             return self.fail(node, Violation::new(Check::Recovery, what));
         }

@@ -86,7 +86,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         let boots = superblock.incarnation + 1;
         let (machine, clients) = self.machine_of(node, &checkpoint)?;
         let state = &mut self.nodes[usize::from(node)];
-        let result = self.canon.restored(checkpoint.op, machine.history());
+        let result = self.group.canon.restored(checkpoint.op, machine.history());
         let (store, mut scan) = Store::recover(&mut state.storage.disk, &superblock, sync);
         match self.kind.host_fault {
             Some(HostFault::HoleIsDamage) => mark_gaps_damaged(&mut scan.entries, checkpoint.op),
@@ -193,9 +193,9 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
             let (machine, clients) = files::decode_image(bytes)
                 .filter(|_| whole)
                 .ok_or("the checkpoint is damaged")?;
-            (self.machines.restore(node, machine), clients)
+            (self.group.machines.restore(node, machine), clients)
         } else {
-            (self.machines.fresh(node).map(Some), Slice::default())
+            (self.group.machines.fresh(node).map(Some), Slice::default())
         };
         match machine {
             Ok(Some(machine)) => Ok((machine, clients)),

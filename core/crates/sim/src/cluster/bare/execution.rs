@@ -68,9 +68,9 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         self.tally.add("executions");
         self.tally
             .add_many("commands executed", commands.len() as u64);
-        let first = operation.op > self.canon.newest_op();
+        let first = operation.op > self.group.canon.newest_op();
         let followed = if first {
-            self.reference.follow(execution, &replies, history)
+            self.group.reference.follow(execution, &replies, history)
         } else {
             Ok(())
         };
@@ -86,7 +86,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         if operation.commands.len() > 1 {
             self.tally.add("operations of several commands");
         }
-        let result = self.canon.executed(previous, operation.op, &executed);
+        let result = self.group.canon.executed(previous, operation.op, &executed);
         self.check(node, result.and(followed));
         if first {
             let result = self.check_time(operation.op, operation.timestamp_ns);
@@ -340,7 +340,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         let image = files::decode_image(&bytes)
             .filter(|_| bytes.len() as u64 == length && digest(&bytes) == expected);
         let restored = image.map_or(Ok(None), |(machine, clients)| {
-            let machine = self.machines.restore(node, machine)?;
+            let machine = self.group.machines.restore(node, machine)?;
             Ok(machine.map(|machine| (machine, clients)))
         });
         let restored = match restored {
@@ -367,7 +367,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
         process.executed = op;
         process.executing = false;
         state.storage.damaged_checkpoint = false;
-        let result = self.canon.restored(op, history);
+        let result = self.group.canon.restored(op, history);
         self.check(node, result);
         self.complete(
             node,

@@ -57,7 +57,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
             }
             Fault::SuperblockDamage { replica, pair } => self.damage_superblock(replica, pair),
             Fault::CheckpointDamage { replica } => self.damage_checkpoint(replica),
-            _ => {}
+            _ => self.inject_into_replica(fault),
         }
     }
 
@@ -146,7 +146,7 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
                 && !node.storage.damaged_checkpoint
                 && !scars.any(|scar| node.storage.disk.is_still_damaged(scar))
         };
-        if self.undetected_rollback.is_some()
+        if self.group.undetected_rollback.is_some()
             || !self.all_have_met()
             || !self.nodes.iter().all(is_whole)
         {

@@ -19,8 +19,9 @@ use headrace_vsr::frame::Intake;
 use headrace_vsr::rules::Rules;
 
 use crate::checker::Violation;
-use crate::client::ClientRequest;
+use crate::client::{ClientRequest, ClientResponse};
 use crate::cluster::checks::FRAME_BYTES_MAX;
+use crate::cluster::group::{Group, Replicated};
 use crate::cluster::{Cluster, Event, Kind};
 use crate::mutants::HostFault;
 use crate::options::{Options, SECOND};
@@ -93,21 +94,14 @@ pub(crate) enum Part {
 
 impl<R: Rules + Clone> Kind for Bare<R> {
     type Event = BareEvent;
+    type Request = ClientRequest;
+    type Response = ClientResponse;
+    type Group = Group;
     type Storage = DiskState;
     type Process = Process<R>;
 
-    const OWED_PER_CLIENT: usize = 1;
-
-    fn cluster_id(&self) -> u128 {
-        CLUSTER
-    }
-
     fn storage(&self, _fates: Fates, options: &Options, _replica: u8) -> DiskState {
         DiskState::new(options)
-    }
-
-    fn believes_older_copies(&self) -> bool {
-        self.host_fault == Some(HostFault::OlderCopyBelieved)
     }
 
     fn receiver(event: &BareEvent) -> Option<u8> {
@@ -174,8 +168,16 @@ impl<R: Rules + Clone> Kind for Bare<R> {
         cluster.request(from, to, ask);
     }
 
+    fn wake(cluster: &mut Cluster<Self>, client: u8, response: Option<ClientResponse>) {
+        cluster.client(client, response);
+    }
+
     fn boot(cluster: &mut Cluster<Self>, node: u8) {
         cluster.start(node);
+    }
+
+    fn is_protected(cluster: &Cluster<Self>) -> bool {
+        cluster.group.undetected_rollback.is_some()
     }
 
     fn inject(cluster: &mut Cluster<Self>, index: usize, fault: &Fault) {
@@ -184,6 +186,52 @@ impl<R: Rules + Clone> Kind for Bare<R> {
 
     fn crash(cluster: &mut Cluster<Self>, node: u8, power: Option<Loss>, down_ns: u64) {
         cluster.crash_process(node, power, down_ns);
+    }
+
+    fn resume(cluster: &mut Cluster<Self>, node: u8) {
+        // A step of the process may have been postponed to the end of a pause.
+        let incarnation = cluster.nodes[usize::from(node)].starts;
+        let step = BareEvent::Step { node, incarnation };
+        cluster.schedule.plan_own(cluster.now_ns(), 1, step);
+    }
+
+    fn heal(cluster: &mut Cluster<Self>) {
+        cluster.heal();
+    }
+
+    fn check_end(cluster: &mut Cluster<Self>) {
+        cluster.check_history();
+    }
+
+    fn counts(cluster: &mut Cluster<Self>) -> Vec<(&'static str, u64)> {
+        let network = cluster.network.counters();
+        let processes = cluster
+            .nodes
+            .iter()
+            .filter_map(|node| node.process.as_ref());
+        let views = processes.map(|process| process.replica.report().view).max();
+        let mut counts = cluster.group_counts();
+        counts.extend([
+            ("frames sent", network.sent),
+            ("frames lost", network.lost),
+            ("frames duplicated", network.duplicated),
+            ("frames damaged on the way", network.corrupted),
+            ("frames held until the end of a cut", network.held),
+            ("views", views.unwrap_or_default().into()),
+        ]);
+        counts
+    }
+}
+
+impl<R: Rules + Clone> Replicated for Bare<R> {
+    const OWED_PER_CLIENT: usize = 1;
+
+    fn cluster_id(&self) -> u128 {
+        CLUSTER
+    }
+
+    fn believes_older_copies(&self) -> bool {
+        self.host_fault == Some(HostFault::OlderCopyBelieved)
     }
 
     fn restart(cluster: &mut Cluster<Self>, node: u8, down_ns: u64) {
@@ -200,13 +248,6 @@ impl<R: Rules + Clone> Kind for Bare<R> {
 
     fn end(cluster: &mut Cluster<Self>, node: u8) {
         cluster.nodes[usize::from(node)].process = None;
-    }
-
-    fn resume(cluster: &mut Cluster<Self>, node: u8) {
-        // A step of the process may have been postponed to the end of a pause.
-        let incarnation = cluster.nodes[usize::from(node)].starts;
-        let step = BareEvent::Step { node, incarnation };
-        cluster.schedule.plan_own(cluster.now_ns(), 1, step);
     }
 
     /// Check that synchronized clocks and a common release are reached, if all members continue.
@@ -229,23 +270,6 @@ impl<R: Rules + Clone> Kind for Bare<R> {
         }
         let result = check(cluster);
         cluster.check(u8::MAX, result);
-    }
-
-    fn counts(cluster: &mut Cluster<Self>) -> Vec<(&'static str, u64)> {
-        let network = cluster.network.counters();
-        let processes = cluster
-            .nodes
-            .iter()
-            .filter_map(|node| node.process.as_ref());
-        let views = processes.map(|process| process.replica.report().view).max();
-        vec![
-            ("frames sent", network.sent),
-            ("frames lost", network.lost),
-            ("frames duplicated", network.duplicated),
-            ("frames damaged on the way", network.corrupted),
-            ("frames held until the end of a cut", network.held),
-            ("views", views.unwrap_or_default().into()),
-        ]
     }
 }
 

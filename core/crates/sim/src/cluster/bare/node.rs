@@ -14,6 +14,7 @@ use headrace_vsr::trust::{MemberClaim, PeerMemory, Trust};
 use super::store::{Place, Store};
 use super::{Part, meeting};
 use crate::client::since;
+use crate::cluster::group::ReplicaStorage;
 use crate::cluster::{self, SUPERBLOCK, Storage, empty};
 use crate::disk::{DamagedBytes, Disk};
 use crate::jobs::Jobs;
@@ -82,6 +83,16 @@ impl DiskState {
 }
 
 impl Storage for DiskState {
+    fn misread(&mut self) {
+        self.misreads = true;
+    }
+
+    fn spare(&mut self) {
+        self.crash_in_step = None;
+    }
+}
+
+impl ReplicaStorage for DiskState {
     fn copied(&self) -> Disk {
         self.disk.clone()
     }
@@ -101,14 +112,6 @@ impl Storage for DiskState {
 
     fn has_met_all(&self) -> bool {
         self.disk.read(SUPERBLOCK).is_some() && !meeting::is_marked(&self.disk)
-    }
-
-    fn misread(&mut self) {
-        self.misreads = true;
-    }
-
-    fn spare(&mut self) {
-        self.crash_in_step = None;
     }
 }
 
@@ -329,7 +332,9 @@ impl<R: Rules> cluster::Process for Process<R> {
     fn incarnation(&self) -> u64 {
         self.incarnation
     }
+}
 
+impl<R: Rules> cluster::group::ReplicaProcess for Process<R> {
     fn report(&self) -> Report {
         self.replica.report()
     }

@@ -10,7 +10,7 @@ use crate::cluster::Node;
 impl Cluster<Host> {
     /// Stop a process as its operator would, and restart it later.
     pub(super) fn stop(&mut self, node: u8, down_ns: u64) {
-        if self.undetected_rollback.is_some() || !self.finish_process(node) {
+        if self.group.undetected_rollback.is_some() || !self.finish_process(node) {
             return;
         }
         self.plan_start(node, down_ns);

@@ -48,7 +48,7 @@ impl Cluster<Host> {
                 let again_ns = self.now_ns() + given_up::AGAIN_NS;
                 self.schedule.plan(again_ns, 0, Event::Fault(index));
             }
-            _ => {}
+            _ => self.inject_into_replica(fault),
         }
     }
 
@@ -238,7 +238,7 @@ impl Cluster<Host> {
     fn lose_file(&mut self, replica: u8, mishap: Mishap, pick: u64, down_ns: u64) {
         let runs = |node: &Node<Host>| node.process.is_some();
         let is_running = self.nodes.get(usize::from(replica)).is_some_and(runs);
-        if self.undetected_rollback.is_some() || !is_running || !self.all_have_met() {
+        if self.group.undetected_rollback.is_some() || !is_running || !self.all_have_met() {
             return;
         }
         self.crash(replica, None, down_ns);

@@ -17,7 +17,7 @@ impl Cluster<Host> {
         let serves = |node: &Node<Host>| node.refused.is_none() && !node.is_removed;
         if !self.nodes.iter().all(serves)
             || !self.all_have_met()
-            || self.undetected_rollback.is_some()
+            || self.group.undetected_rollback.is_some()
         {
             return false;
         }
@@ -43,7 +43,7 @@ impl Cluster<Host> {
     fn holds_everything(&mut self, member: u8) -> bool {
         let reports = self.nodes.iter().filter_map(|node| node.process.as_ref());
         let heads = reports.map(|process| process.stepped.report().op);
-        let newest = heads.max().unwrap_or(0).max(self.canon.newest_op());
+        let newest = heads.max().unwrap_or(0).max(self.group.canon.newest_op());
         let Some(process) = &mut self.nodes[usize::from(member)].process else {
             return false;
         };

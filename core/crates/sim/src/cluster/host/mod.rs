@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 
 use headrace_buffer::Slice;
 
-use crate::client::ClientRequest;
+use crate::client::{ClientRequest, ClientResponse};
+use crate::cluster::group::{Group, Replicated};
 use crate::cluster::{Cluster, Event, Kind};
 use crate::mutants::HostFault;
 use crate::options::Options;
@@ -91,15 +92,11 @@ impl Host {
 
 impl Kind for Host {
     type Event = HostEvent;
+    type Request = ClientRequest;
+    type Response = ClientResponse;
+    type Group = Group;
     type Storage = HostDirectory;
     type Process = Process;
-
-    // A request of a session without an answer expires after a minute.
-    const OWED_PER_CLIENT: usize = 8;
-
-    fn cluster_id(&self) -> u128 {
-        self.cluster
-    }
 
     fn storage(&self, fates: Fates, options: &Options, replica: u8) -> HostDirectory {
         HostDirectory::new(fates, options, replica, self.misdeed)
@@ -158,8 +155,16 @@ impl Kind for Host {
         cluster.request(from, to, ask);
     }
 
+    fn wake(cluster: &mut Cluster<Self>, client: u8, response: Option<ClientResponse>) {
+        cluster.client(client, response);
+    }
+
     fn boot(cluster: &mut Cluster<Self>, node: u8) {
         cluster.start(node);
+    }
+
+    fn is_protected(cluster: &Cluster<Self>) -> bool {
+        cluster.group.undetected_rollback.is_some()
     }
 
     fn inject(cluster: &mut Cluster<Self>, index: usize, fault: &Fault) {
@@ -168,6 +173,31 @@ impl Kind for Host {
 
     fn crash(cluster: &mut Cluster<Self>, node: u8, power: Option<Loss>, down_ns: u64) {
         cluster.crash_process(node, power, down_ns);
+    }
+
+    fn resume(cluster: &mut Cluster<Self>, node: u8) {
+        cluster.run_turn(node);
+    }
+
+    fn heal(cluster: &mut Cluster<Self>) {
+        cluster.heal();
+    }
+
+    fn check_end(cluster: &mut Cluster<Self>) {
+        cluster.check_history();
+    }
+
+    fn counts(cluster: &mut Cluster<Self>) -> Vec<(&'static str, u64)> {
+        cluster.counts()
+    }
+}
+
+impl Replicated for Host {
+    // A request of a session without an answer expires after a minute.
+    const OWED_PER_CLIENT: usize = 8;
+
+    fn cluster_id(&self) -> u128 {
+        self.cluster
     }
 
     fn restart(cluster: &mut Cluster<Self>, node: u8, down_ns: u64) {
@@ -183,19 +213,11 @@ impl Kind for Host {
         cluster.end_process(node);
     }
 
-    fn resume(cluster: &mut Cluster<Self>, node: u8) {
-        cluster.run_turn(node);
-    }
-
     fn operate(cluster: &mut Cluster<Self>, members: &[u8]) {
         cluster.upgrade_refused_members(members);
     }
 
     fn check_converged(cluster: &mut Cluster<Self>, members: &[u8]) {
         cluster.end_cleanly(members);
-    }
-
-    fn counts(cluster: &mut Cluster<Self>) -> Vec<(&'static str, u64)> {
-        cluster.counts()
     }
 }

@@ -17,6 +17,7 @@ use headrace_vsr::trust::MemberClaim;
 use super::Host;
 use super::directory::{DataDirectory, DirectoryHandle};
 use super::wire::{Shared, Socket};
+use crate::cluster::group::ReplicaStorage;
 use crate::cluster::{self, MARKER, Node, SUPERBLOCK, Storage, empty};
 use crate::disk::{DamagedBytes, Disk};
 use crate::machine::{Machine, NEWER};
@@ -93,7 +94,9 @@ impl cluster::Process for Process {
     fn incarnation(&self) -> u64 {
         self.incarnation
     }
+}
 
+impl cluster::group::ReplicaProcess for Process {
     fn report(&self) -> Report {
         self.stepped.report()
     }
@@ -163,6 +166,17 @@ impl HostDirectory {
 }
 
 impl Storage for HostDirectory {
+    fn misread(&mut self) {
+        self.directory.misread();
+    }
+
+    fn spare(&mut self) {
+        self.death = None;
+        self.directory.spare();
+    }
+}
+
+impl ReplicaStorage for HostDirectory {
     fn copied(&self) -> Disk {
         self.directory.with_disk(|disk| disk.clone())
     }
@@ -180,15 +194,6 @@ impl Storage for HostDirectory {
     fn has_met_all(&self) -> bool {
         self.directory
             .with_disk(|disk| disk.read(SUPERBLOCK).is_some() && disk.read(MARKER).is_none())
-    }
-
-    fn misread(&mut self) {
-        self.directory.misread();
-    }
-
-    fn spare(&mut self) {
-        self.death = None;
-        self.directory.spare();
     }
 }
 

@@ -29,11 +29,12 @@ impl Cluster<Host> {
             self.collect_counters(node);
         }
         let network = self.network.counters();
-        let mut counts = vec![
+        let mut counts = self.group_counts();
+        counts.extend([
             ("segments sent", network.sent),
             ("segments damaged on the way", network.corrupted),
             ("views", self.kind.views.into()),
-        ];
+        ]);
         for node in &self.nodes {
             let directory = node.storage.directory.counts();
             counts.extend([

@@ -55,7 +55,7 @@ impl Cluster<Host> {
         let state = &mut self.nodes[usize::from(node)];
         match opened {
             Ok((replica, stepped)) => {
-                let fresh = match self.machines.fresh(node) {
+                let fresh = match self.group.machines.fresh(node) {
                     Ok(fresh) => fresh,
                     Err(violation) => return self.fail(node, violation),
                 };
@@ -346,11 +346,11 @@ impl Cluster<Host> {
     pub(super) fn pass(&mut self, node: u8, op: u64) -> Result<(), Violation> {
         let process = self.nodes[usize::from(node)].process.as_ref();
         let executed = process.map_or(op, |process| process.executed);
-        self.canon.passed(executed, op)
+        self.group.canon.passed(executed, op)
     }
 
     fn restore(&mut self, node: u8, op: u64, bytes: &Slice) {
-        let machine = match self.machines.restore(node, bytes) {
+        let machine = match self.group.machines.restore(node, bytes) {
             Ok(Some(machine)) => machine,
             Ok(None) => {
                 let what = format!("replica {node} restores what is no state");
@@ -360,7 +360,7 @@ impl Cluster<Host> {
         };
         self.tally.add("states restored");
         let history = machine.history();
-        let result = self.canon.restored(op, history);
+        let result = self.group.canon.restored(op, history);
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
             return;
         };
@@ -397,7 +397,7 @@ impl Cluster<Host> {
         };
         let history = process.machine.history();
         let previous = std::mem::replace(&mut process.executed, op);
-        let is_first = op > self.canon.newest_op();
+        let is_first = op > self.group.canon.newest_op();
         self.tally.add("executions");
         if commands.len() > 1 {
             self.tally.add("operations of several commands");
@@ -412,7 +412,7 @@ impl Cluster<Host> {
             commands,
             history,
         };
-        let result = passed.and_then(|()| self.canon.executed(op - 1, op, &executed));
+        let result = passed.and_then(|()| self.group.canon.executed(op - 1, op, &executed));
         self.check(node, result);
         if is_first {
             let result = self.check_time(op, timestamp_ns);
