@@ -75,4 +75,11 @@ impl<K: Kind> Node<K> {
             is_removed: false,
         }
     }
+
+    /// Time until which pauses and its disk delay the process.
+    pub(crate) fn delayed_until_ns(&self) -> u64 {
+        self.busy_until_ns
+            .max(self.slow_until_ns)
+            .max(self.full_until_ns)
+    }
 }

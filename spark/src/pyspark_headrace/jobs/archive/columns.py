@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_headrace.jobs.archive.decoding import Bad, Decoding
+from pyspark_headrace.jobs.archive.decoding import InvalidValue, Decoding
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.read.splits import Split
 
@@ -31,7 +31,7 @@ class Columns:
             schema = schema.insert(0, pa.field(name, pa.string(), nullable=False))
         return schema
 
-    def rows(self, messages: pa.RecordBatch, split: Split) -> tuple[pa.RecordBatch, pa.RecordBatch, list[Bad]]:
+    def rows(self, messages: pa.RecordBatch, split: Split) -> tuple[pa.RecordBatch, pa.RecordBatch, list[InvalidValue]]:
         """Convert messages to rows.
 
         Args:
@@ -41,7 +41,7 @@ class Columns:
         Returns:
             Rows of files, the messages they were made of, and the bad messages.
         """
-        bad: list[Bad] = []
+        bad: list[InvalidValue] = []
         columns = messages.columns
         if self.decoding is not None:
             values, bad = self.decoding.decode(messages.column("value"))

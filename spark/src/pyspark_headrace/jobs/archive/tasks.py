@@ -14,7 +14,7 @@ from pyspark_headrace.cluster.runtime import runtime
 from pyspark_headrace.errors import HeadraceError
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.dead_letters import DeadLetters, letters
-from pyspark_headrace.jobs.archive.decoding import Bad
+from pyspark_headrace.jobs.archive.decoding import InvalidValue
 from pyspark_headrace.jobs.archive.results import TaskResult, key_of
 from pyspark_headrace.jobs.running.tasks import packed
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
@@ -113,7 +113,7 @@ class _Task:
             if bad and work.dead_letters is not None:
                 yield letters(messages, bad, split)
 
-    def _note(self, messages: pa.RecordBatch, bad: list[Bad]) -> None:
+    def _note(self, messages: pa.RecordBatch, bad: list[InvalidValue]) -> None:
         self._bad_records += len(bad)
         if self._work.counts_bad or self._work.dead_letters is not None:
             return

@@ -64,12 +64,7 @@ impl Cluster<Data> {
             ..Conditions::default()
         };
         let pool = process.memory.pool().clone();
-        let busy_ns = [
-            state.busy_until_ns,
-            state.slow_until_ns,
-            state.full_until_ns,
-        ];
-        let busy_ns = busy_ns.into_iter().max().unwrap_or_default();
+        let delayed_until_ns = state.delayed_until_ns();
         let storage = &mut state.storage;
         for operation in std::mem::take(&mut process.operations).into_values() {
             let requested = &operation.request.operation;
@@ -91,7 +86,7 @@ impl Cluster<Data> {
         let ends: Vec<_> = process.connections.into_keys().collect();
         self.hang_up_all(node, ends, power.is_none());
         let group = &mut self.group;
-        let calm_ns = group.calm_ns.max(busy_ns);
+        let calm_ns = group.calm_ns.max(delayed_until_ns);
         let end = if power.is_some() || group.has_sync_failed {
             End::Power
         } else {
