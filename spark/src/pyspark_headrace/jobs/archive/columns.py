@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_headrace.jobs.archive.decoding import InvalidValue, Decoding
+from pyspark_headrace.jobs.archive.decoding import Decoding, InvalidValue
 from pyspark_headrace.jobs.tables.columns import RAW_SCHEMA
 from pyspark_headrace.read.splits import Split
 
