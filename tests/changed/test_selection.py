@@ -31,13 +31,14 @@ def test_a_crate_at_the_bottom_reaches_the_native_module(files):
     selection = chosen(files, "core/crates/log/src/lib.rs")
     assert {"headrace-log", "headrace-partition", "headrace-runtime"} <= set(selection.crates)
     assert "headrace-vsr" not in selection.crates
-    assert not selection.is_simulated
+    assert selection.is_simulated, "in data nodes"
     assert "tests/compatibility/messages/test_polling.py" in selection.tests
     assert selection.spark_tests
 
 
-def test_the_replication_core_is_simulated(files):
+def test_what_nodes_consist_of_is_simulated(files):
     assert chosen(files, "core/crates/vsr/src/lib.rs").is_simulated
+    assert not chosen(files, "core/crates/columns/src/lib.rs").is_simulated
 
 
 def test_a_test_reaches_itself(files):

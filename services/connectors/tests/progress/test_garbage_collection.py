@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ plugin = "random"
 stream = "s"
 topic = "t"
 """
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_frozen() -> Iterator[None]:
+    """Undo for each test what conftest.py has frozen for all of them."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_objects_are_frozen_during_the_block() -> None:
