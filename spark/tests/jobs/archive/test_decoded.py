@@ -23,7 +23,7 @@ from tests.compatibility.protocol.raw import eventually
 
 from headrace_core import decode_user_headers
 from pyspark_headrace.jobs.archive import dead_letters
-from pyspark_headrace.jobs.archive.decoding import Bad, Decoding, decoding_of
+from pyspark_headrace.jobs.archive.decoding import Decoding, InvalidValue, decoding_of
 from pyspark_headrace.jobs.records.schemas import read_schema
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import FAILED, WRONG_ARGUMENTS
@@ -192,7 +192,7 @@ def test_parts_that_dead_letters_cannot_keep() -> None:
     }
     messages = pa.RecordBatch.from_pydict(columns, pa.schema([RAW_SCHEMA.field(name) for name in columns]))
     split = replace(NOTHING, stream="s", topic="t", partition_id=3)
-    found = dead_letters.letters(messages, [Bad(row, "bad") for row in range(4)], split).to_pylist()
+    found = dead_letters.letters(messages, [InvalidValue(row, "bad") for row in range(4)], split).to_pylist()
     assert [row["value"] for row in found] == [b"null", b"v", b"v", b"v"]
     headers = [{header["key"]: header["value"] for header in row["headers"]} for row in found]
     assert [said["x-dead-letter-offset"] for said in headers] == [b"5", b"6", b"7", b"8"]
