@@ -86,8 +86,10 @@ pub(crate) struct Damage {
 }
 
 /// Zero runs in the bytes of a damaged region.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct ZeroRuns {
+    /// Position where the region starts: the end of a message.
+    start: u64,
     /// Length of the run of zeros that ends at the last byte examined.
     zeros: u64,
     /// True if a sector ends in zeros, like one that was never or only partly written.
@@ -95,10 +97,21 @@ struct ZeroRuns {
 }
 
 impl ZeroRuns {
+    const fn new(start: u64) -> Self {
+        Self {
+            start,
+            zeros: 0,
+            is_unwritten: false,
+        }
+    }
+
     fn take(&mut self, position: u64, bytes: &[u8]) {
         for (end, byte) in (position + 1..).zip(bytes) {
             self.zeros = if *byte == 0 { self.zeros + 1 } else { 0 };
-            if self.zeros >= UNWRITTEN_ZEROS_MIN && end.is_multiple_of(SECTOR_BYTES) {
+            // A write that begins near the end of a sector leaves few zeros there, all of the message's bytes. Damage at
+            // rest is no such hole: it begins at the end of a message by chance only.
+            let is_run = self.zeros >= UNWRITTEN_ZEROS_MIN || self.zeros == end - self.start;
+            if is_run && end.is_multiple_of(SECTOR_BYTES) {
                 self.is_unwritten = true;
             }
         }
@@ -122,7 +135,7 @@ impl Scan {
             damage: None,
             regions: None,
             stopped_timestamp: 0,
-            hole: ZeroRuns::default(),
+            hole: ZeroRuns::new(start.position),
         }
     }
 
@@ -167,7 +180,7 @@ impl Scan {
     /// earlier, because a server had stored them before.
     pub(crate) fn continue_behind_damage(&mut self) -> Progress {
         self.behind_damage = DamagePolicy::IntactFollowers;
-        self.hole = ZeroRuns::default();
+        self.hole = ZeroRuns::new(self.reached.position);
         self.seeking = Some(self.reached.position);
         self.begin()
     }
@@ -237,7 +250,7 @@ impl Scan {
                     if matches!(self.behind_damage, DamagePolicy::Unknown) {
                         return Progress::Stopped;
                     }
-                    self.hole = ZeroRuns::default();
+                    self.hole = ZeroRuns::new(self.reached.position);
                     self.seeking = Some(self.reached.position);
                 }
             }
@@ -433,6 +446,20 @@ mod tests {
         progress
     }
 
+    /// Scan a file in which these bytes are zeros, and go on behind them.
+    fn run_behind(file: &[u8], zeros: core::ops::Range<usize>) -> (Scan, Progress) {
+        let mut file = file.to_vec();
+        file[zeros].fill(0);
+        let mut scan = Scan::until_damage(START, file.len() as u64);
+        assert_eq!(run(&mut scan, &file), Progress::Stopped);
+        let mut progress = scan.continue_behind_damage();
+        while let Progress::Read { position, .. } = progress {
+            let start = usize::try_from(position).expect("small");
+            progress = scan.feed(&file[start..], u32::MAX);
+        }
+        (scan, progress)
+    }
+
     const START: Entry = Entry {
         offset: 0,
         position: 0,
@@ -476,15 +503,7 @@ mod tests {
     fn what_follows_a_hole_is_not_taken_for_survivors() {
         let file = log(&[100, 2000, 60, 40]);
         for (harmed, survives) in [(512..1024, false), (700..1024, false), (700..1023, true)] {
-            let mut harmed_file = file.clone();
-            harmed_file[harmed].fill(0);
-            let mut scan = Scan::until_damage(START, file.len() as u64);
-            assert_eq!(run(&mut scan, &harmed_file), Progress::Stopped);
-            let mut progress = scan.continue_behind_damage();
-            while let Progress::Read { position, .. } = progress {
-                let start = usize::try_from(position).expect("small");
-                progress = scan.feed(&harmed_file[start..], u32::MAX);
-            }
+            let (scan, progress) = run_behind(&file, harmed);
             let (offset, outcome) = if survives {
                 (4, Progress::Complete)
             } else {
@@ -495,6 +514,23 @@ mod tests {
                 scan.damage.map(|damage| damage.messages_count),
                 survives.then_some(1)
             );
+        }
+    }
+
+    /// LOG-11: the hole is shorter than a header where the lost write begins near the end of a sector.
+    #[test]
+    fn a_hole_of_a_few_bytes_is_recognized_where_a_write_begins() {
+        for zeros in 1..HEADER_BYTES {
+            let file = log(&[512 - HEADER_BYTES - zeros, 100, 40]);
+            let (scan, progress) = run_behind(&file, 512 - zeros..512);
+            assert_eq!((scan.reached.offset, progress), (1, Progress::Stopped));
+            assert_eq!(scan.damage, None, "{zeros} B");
+        }
+        // Few zeros behind a part of the message are no hole.
+        for zeros in 2..16 {
+            let file = log(&[512 - HEADER_BYTES - 16, 100, 40]);
+            let (scan, progress) = run_behind(&file, 512 - zeros..512);
+            assert_eq!((scan.reached.offset, progress), (3, Progress::Complete));
         }
     }
 
