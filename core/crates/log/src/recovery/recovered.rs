@@ -84,7 +84,10 @@ impl Recovery {
             });
         } else {
             let mut active = self.recovered_segment(scan, index_is_usable);
-            active.first_message = first_message;
+            // A first message that was cut off does not identify the log, which begins anew.
+            if active.size > 0 {
+                active.first_message = first_message;
+            }
             active.last_message = last_message;
             if active.synced == active.size {
                 state.record.set_synced(SyncedEnd {

@@ -65,6 +65,33 @@ fn messages_lost_by_a_failed_sync_are_not_found_again() {
     }
 }
 
+/// LOG-12: a first message that was cut off does not identify the log, whose next first message is another one.
+#[test]
+fn a_lost_first_message_identifies_no_log() {
+    let harms: [fn(&mut World); 3] = [
+        |_| {},
+        |world| world.disk.lose(FileName::Manifest),
+        |world| {
+            world.disk.truncate(LOG, 100);
+            world.disk.lose(FileName::Manifest);
+        },
+    ];
+    for harm in harms {
+        let mut world = World::new(config(Durability::Fsync));
+        world.disk.faults.push(Fault::Sync);
+        assert!(world.append(&[sent(0, 100)]).is_err());
+        harm(&mut world);
+        world.crash(Crash::Kill);
+        // A manifest that is rebuilt is written before the next message is.
+        world.settle();
+        world.append(&[sent(1, 100)]).expect("appended");
+        world.crash(Crash::Power);
+        let found = got(&world.poll(PollingStrategy::First, 10));
+        let payloads: Vec<_> = found.into_iter().map(|it| it.payload).collect();
+        assert_eq!(payloads, [sent(1, 100).payload], "{:?}", world.notices);
+    }
+}
+
 /// LOG-14: a scan that begins again before the position that a wrong index gave does not find lost messages either.
 #[test]
 fn lost_messages_before_a_wrong_index_entry_are_not_found_again() {
