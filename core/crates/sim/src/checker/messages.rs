@@ -2,7 +2,8 @@
 //!
 //! An offset is known once its batch is acknowledged or its message is read. From then on it holds that message, until a
 //! crash that the partition's durability does not promise to survive: then the offsets from the first unpromised one on are
-//! uncertain together, because a log loses only its end. Reading one of them again settles those before it as well.
+//! uncertain together, because a log loses only its end. Reading one of them again settles those before it as well, unless
+//! they became uncertain at an earlier crash: then the log has gone on from an end that is not known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -63,6 +64,8 @@ struct Known {
     digest: Option<u64>,
     since_ns: u64,
     is_uncertain: bool,
+    /// Number of ends before that of the last process that has certainly held it, if it is uncertain.
+    life: usize,
 }
 
 /// Known messages of a partition.
@@ -254,21 +257,25 @@ impl PartitionMessages {
             digest,
             since_ns: now_ns,
             is_uncertain: is_late,
+            life,
         };
         self.known.insert(offset, known);
         Ok(())
     }
 
-    /// Take the uncertain messages up to this one for certain: those behind it alone may be lost.
+    /// Take this uncertain message for certain, and those before it that were there together with it: those behind it alone
+    /// may be lost.
     fn settle(&mut self, offset: u64, now_ns: u64) {
+        let Some(found) = self.known.get_mut(&offset) else {
+            return;
+        };
         if self.damaged_from.is_some() || !self.torn.is_empty() {
-            if let Some(known) = self.known.get_mut(&offset) {
-                known.is_uncertain = false;
-            }
+            found.is_uncertain = false;
             return;
         }
-        for (_, known) in self.known.range_mut(..=offset).rev() {
-            if known.is_uncertain {
+        let life = found.life;
+        for (_, known) in self.known.range_mut(..=offset) {
+            if known.is_uncertain && known.life >= life {
                 known.is_uncertain = false;
                 known.since_ns = now_ns;
             }
@@ -293,9 +300,15 @@ impl PartitionMessages {
         let first = self.damaged_from.map_or(from, |before| before.min(from));
         self.damaged_from = Some(first);
         if is_down {
-            for (_, known) in self.known.range_mut(first..) {
-                known.is_uncertain = true;
-            }
+            self.become_uncertain(first);
+        }
+    }
+
+    fn become_uncertain(&mut self, first: u64) {
+        let life = self.ends.len();
+        let certain = self.known.range_mut(first..);
+        for (_, known) in certain.filter(|(_, known)| !known.is_uncertain) {
+            (known.is_uncertain, known.life) = (true, life);
         }
     }
 
@@ -339,11 +352,9 @@ impl PartitionMessages {
         if let Some(damaged) = self.damaged_from {
             floor = floor.min(damaged);
         }
+        self.become_uncertain(floor);
         let is_whole = end.is_survived_at(self.level) && self.damaged_from.is_none();
         self.ends.push(is_whole);
-        for (_, known) in self.known.range_mut(floor..) {
-            known.is_uncertain = true;
-        }
         for flushed in &mut self.flushed {
             *flushed = floor.min(*flushed);
         }
@@ -485,6 +496,26 @@ mod tests {
         assert_eq!(partition.end_max(), 5);
         assert!(whole(&mut partition, 3).is_err());
         assert!(whole(&mut partition, 5).is_ok());
+    }
+
+    #[test]
+    fn what_replaced_a_lost_end_settles_nothing_that_was_lost_before_it() {
+        let mut partition = two_batches(Durability::Memory);
+        partition.ended(End::Kill, 0, 100);
+        // All is lost. The batch in front gets no answer.
+        let (front, behind) = (partition.sent(2, 101), partition.sent(2, 102));
+        partition.acknowledged(behind, 2, (1, 103)).unwrap();
+        partition.ended(End::Kill, 0, 200);
+        let read = [message(2, behind, 0), message(3, behind, 1)];
+        partition.read(2, &read, (201, 2, 202)).unwrap();
+        let read = [message(0, front, 0), message(1, front, 1)];
+        partition.read(0, &read, (203, 2, 204)).unwrap();
+        // Those that were there together are settled together.
+        partition.ended(End::Kill, 0, 300);
+        let read = [message(3, behind, 1)];
+        partition.read(3, &read, (301, 3, 302)).unwrap();
+        let lost = partition.read(0, &[], (303, 3, 304));
+        assert_eq!(lost.expect_err("a violation").check, Check::Durability);
     }
 
     #[test]
