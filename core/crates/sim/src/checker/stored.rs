@@ -1,5 +1,7 @@
 //! Checker of the offsets that one consumer has stored in one partition: a register with one writer.
 
+use std::collections::BTreeSet;
+
 use super::messages::End;
 use super::violation::{Check, Violation};
 
@@ -24,6 +26,9 @@ pub struct StoredOffset {
     changes: Vec<Change>,
     /// Ends of the process so far.
     ends: Vec<End>,
+    /// Processes, by the number of ends before them, that could not write everything: they serve polls all the same, and
+    /// drop the offsets that those store.
+    failed: BTreeSet<usize>,
     /// True if a crash may have lost messages, so that the offset may have been reduced to the end of the log.
     may_be_clamped: bool,
     /// True if the file of stored offsets was damaged: any earlier value may be back.
@@ -49,6 +54,7 @@ impl StoredOffset {
                 life: 0,
             }],
             ends: Vec::new(),
+            failed: BTreeSet::new(),
             may_be_clamped: false,
             is_damaged: false,
         }
@@ -92,6 +98,23 @@ impl StoredOffset {
             // Another call that has no answer yet may still be executed by the same process.
             before.is_over |= before.is_acknowledged || before.life < life;
         }
+    }
+
+    /// Record the success of a poll that stores the last offset it has read, as [`succeeded`](Self::succeeded) does.
+    pub fn polled(
+        &mut self,
+        number: usize,
+        offset: Option<u64>,
+        survives: Option<End>,
+        life: usize,
+    ) {
+        let survives = survives.filter(|_| !self.failed.contains(&life));
+        self.succeeded(number, offset, survives, life);
+    }
+
+    /// Record that the running process has failed to write.
+    pub fn failed(&mut self) {
+        self.failed.insert(self.ends.len());
     }
 
     /// Record the failure of a call that certainly had no effect.
@@ -167,6 +190,30 @@ mod tests {
         register.begun(7, 8);
         assert!(register.found(Some(8), Some(9)).is_ok());
         assert!(register.found(Some(9), Some(9)).is_err());
+    }
+
+    #[test]
+    fn an_offset_that_a_failed_process_has_dropped_is_not_expected() {
+        let polled_by = |has_failed: bool| {
+            let mut register = stored(End::Kill, &[2]);
+            let number = register.begun(4, 9);
+            if has_failed {
+                register.failed();
+            }
+            register.ended(End::Kill, false);
+            // The answer arrives after the end of its process.
+            register.polled(number, Some(9), Some(End::Kill), 0);
+            register
+        };
+        assert!(polled_by(true).found(Some(2), Some(9)).is_ok());
+        assert!(polled_by(true).found(Some(9), Some(9)).is_ok());
+        assert!(polled_by(false).found(Some(2), Some(9)).is_err());
+        // The next process has not failed.
+        let mut register = polled_by(true);
+        let number = register.begun(5, 5);
+        register.polled(number, Some(5), Some(End::Kill), 1);
+        register.ended(End::Kill, false);
+        assert!(register.found(Some(2), Some(9)).is_err());
     }
 
     #[test]

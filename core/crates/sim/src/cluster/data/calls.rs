@@ -133,7 +133,6 @@ impl Cluster<Data> {
         life: usize,
     ) -> Result<Verdict, Violation> {
         let now_ns = self.now_ns();
-        let has_failed = self.group.has_failed;
         let partition = &mut self.group.partitions[call.partition];
         let stored = &mut partition.stored[usize::from(client)];
         let messages = &mut partition.messages;
@@ -178,13 +177,12 @@ impl Cluster<Data> {
                     return Err(broken("a message behind the end is served"));
                 }
                 if let Some(number) = change {
-                    // It does not wait for a sync, and the messages are served although the offset cannot be written.
+                    // It does not wait for a sync.
                     let survives = match messages.level() {
                         Durability::Memory => None,
                         Durability::Os | Durability::Fsync => Some(End::Kill),
                     };
-                    let survives = survives.filter(|_| !has_failed);
-                    stored.succeeded(number, last.map(|last| last.offset), survives, life);
+                    stored.polled(number, last.map(|last| last.offset), survives, life);
                 }
                 return Ok(Verdict::Done(Some((
                     last.map_or(u64::MAX, |last| last.offset),

@@ -99,7 +99,7 @@ impl Cluster<Data> {
                 stored.ended(end, loses || partition.messages.is_damaged());
             }
         }
-        (group.has_sync_failed, group.has_failed) = (false, false);
+        group.has_sync_failed = false;
         group.calm_ns = now_ns;
         self.after_crash(node, power, down_ns);
     }

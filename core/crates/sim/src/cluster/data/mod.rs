@@ -93,9 +93,6 @@ pub(crate) struct DataGroup {
     calm_ns: u64,
     /// True if a sync has failed since the last start: the device lacks what the page cache has.
     has_sync_failed: bool,
-    /// True if any operation on files has failed since then. A partition that cannot write still serves polls, and drops the
-    /// offsets that they store.
-    has_failed: bool,
 }
 
 /// A partition, and the checkers of its contents.
@@ -129,7 +126,6 @@ impl DataGroup {
                 .collect(),
             calm_ns: 0,
             has_sync_failed: false,
-            has_failed: false,
         }
     }
 }

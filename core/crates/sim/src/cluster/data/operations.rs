@@ -7,6 +7,7 @@ use headrace_shard::Input;
 use super::directory::Conditions;
 use super::process::Operation;
 use super::{Cluster, Data, DataEvent};
+use crate::checker::StoredOffset;
 use crate::mutants::Mutant;
 use crate::options::{MICROSECOND, MILLISECOND};
 use crate::random::Domain;
@@ -110,7 +111,12 @@ impl Cluster<Data> {
         );
         let is_reported = operation.outcome.is_some();
         if let Err(error) = &outcome {
-            self.group.has_failed = true;
+            let partitions = &mut self.group.partitions;
+            let mut failed = partitions
+                .iter_mut()
+                .filter(|it| it.namespace == operation.namespace);
+            let stored = failed.by_ref().flat_map(|partition| &mut partition.stored);
+            stored.for_each(StoredOffset::failed);
             let (kind, number) = (error.kind, [number]);
             self.trace.event(now_ns, node, "failed", &number);
             self.trace.explain(now_ns, node, || {
