@@ -128,6 +128,8 @@ impl StoredOffset {
         let last = self.changes.iter().rposition(survives).unwrap_or_default();
         for change in &mut self.changes[last..] {
             change.is_over = false;
+            // One that this end may have taken is no floor at the next.
+            change.survives = change.survives.filter(|it| *it >= end);
         }
         self.ends.push(end);
         self.may_be_clamped |= may_lose_messages;
@@ -229,5 +231,12 @@ mod tests {
         let mut register = stored(End::Power, &[3, 5]);
         register.ended(End::Power, false);
         assert!(register.found(Some(3), Some(9)).is_err());
+        // What a loss of power may have taken does not come back because a later change is lost.
+        let mut register = stored(End::Kill, &[3, 5]);
+        register.ended(End::Power, false);
+        let number = register.begun(7, 7);
+        register.succeeded(number, Some(7), None, 1);
+        register.ended(End::Kill, false);
+        assert!(register.found(Some(3), Some(9)).is_ok());
     }
 }
