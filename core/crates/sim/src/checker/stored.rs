@@ -135,6 +135,11 @@ impl StoredOffset {
         self.may_be_clamped |= may_lose_messages;
     }
 
+    /// Record that the next start may find messages missing.
+    pub const fn messages_damaged(&mut self) {
+        self.may_be_clamped = true;
+    }
+
     /// Record damage to the file of stored offsets.
     pub const fn damaged(&mut self) {
         self.is_damaged = true;
@@ -192,6 +197,16 @@ mod tests {
         register.begun(7, 8);
         assert!(register.found(Some(8), Some(9)).is_ok());
         assert!(register.found(Some(9), Some(9)).is_err());
+    }
+
+    #[test]
+    fn an_offset_is_lowered_if_damage_has_taken_messages() {
+        let mut register = stored(End::Power, &[5]);
+        register.ended(End::Kill, false);
+        assert!(register.found(Some(2), Some(2)).is_err());
+        register.messages_damaged();
+        assert!(register.found(Some(2), Some(2)).is_ok());
+        assert!(register.found(None, None).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::directory::{Conditions, CrashInStep};
 use super::operations::is_early;
 use super::process::Process;
 use super::{Cluster, Data};
-use crate::checker::{Cause, End};
+use crate::checker::{Cause, End, StoredOffset};
 use crate::plan::{Damage, Fault, Loss};
 use crate::random::Domain;
 
@@ -149,6 +149,10 @@ impl Cluster<Data> {
                 partition
                     .messages
                     .damaged(base.0 + intact.count() as u64, is_down);
+                if is_down {
+                    let stored = &mut partition.stored;
+                    stored.iter_mut().for_each(StoredOffset::messages_damaged);
+                }
                 self.tally.add("logs damaged");
             }
             FileName::Offsets => {
