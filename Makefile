@@ -226,8 +226,6 @@ DATA_RUNS ?= $(RUNS)
 
 # Fail if a kind of event that is expected has not occurred in any run; a few runs may lack one by chance.
 FLOORS ?= --floors
-# First seed of the data node, of which some fail (docs/testing.md).
-DATA_FIRST ?= 0
 
 .PHONY: sim
 sim: ## Run the core, the production host and a data node under simulated faults: RUNS=2000, or one seed again: SEED=7 ARGS=--host
@@ -237,7 +235,7 @@ ifdef SEED
 else
 	@$(SIM) run --first $(TEST_SEED)000 --runs $(RUNS) --jobs 2 $(FLOORS) $(ARGS)
 	@$(SIM) run --host --first $(TEST_SEED)000 --runs $(HOST_RUNS) --jobs 2 $(FLOORS)
-	@$(SIM) run --data --first $(DATA_FIRST) --runs $(DATA_RUNS) --jobs 2 $(FLOORS)
+	@$(SIM) run --data --first $(TEST_SEED)000 --runs $(DATA_RUNS) --jobs 2 $(FLOORS)
 endif
 
 # State machine of the metadata service as a program that replaces the simulator's own, and the planted bugs that must

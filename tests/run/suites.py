@@ -143,7 +143,7 @@ def _simulator(choice: Choice) -> Suite:
     floors = () if is_quick else ("--floors",)
     program = (str(PROGRAMS / "headrace-sim"), "run")
     given = ("--first", f"{choice.seed}000", "--jobs", "2", *floors)
-    # Of the data node always the same seeds: others fail now and then, which is not explained yet (docs/testing.md).
+    # Of the data node always the same seeds, until as many others have held as of the core (docs/testing.md).
     data = ("--first", "0", "--jobs", "2", *floors, "--runs", str(data_runs))
     return Suite(
         "simulator",
