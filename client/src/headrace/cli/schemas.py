@@ -55,7 +55,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "fsck": operating_documents.FilesDocument,
         "doctor": list[documents.CheckDocument],
         "stats": documents.StatsDocument,
-        # Those of commands that other packages bring.
+        # Documents of commands that other packages bring.
         **{name: kind for point in entry_points(group="headrace.documents") for name, kind in point.load().items()},
     }
 )

@@ -7,6 +7,15 @@ use crate::options::Options;
 use crate::plan::{Fault, Loss};
 use crate::random::Domain;
 
+/// Planned crash in the middle of a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CrashInStep {
+    /// Number of outputs before it.
+    pub(crate) outputs: u8,
+    pub(crate) power: Option<Loss>,
+    pub(crate) down_ns: u64,
+}
+
 impl<K: Kind> Cluster<K> {
     pub(super) fn fault(&mut self, index: usize) {
         if self.healed {
@@ -40,6 +49,19 @@ impl<K: Kind> Cluster<K> {
                 for node in members.filter(|node| replicas >> node & 1 == 1) {
                     self.crash(node, power, down_ns);
                 }
+            }
+            Fault::CrashInStep {
+                replica,
+                outputs,
+                power,
+                down_ns,
+            } => {
+                let crash = CrashInStep {
+                    outputs,
+                    power,
+                    down_ns,
+                };
+                K::plan_crash(self, replica, crash);
             }
             Fault::PowerCut { loss, down_ns } => {
                 self.tally.add("power cuts of all");

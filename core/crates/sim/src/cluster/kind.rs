@@ -1,6 +1,6 @@
 //! Interface of a kind of node.
 
-use super::Cluster;
+use super::{Cluster, CrashInStep};
 use crate::options::Options;
 use crate::plan::{Fault, Loss};
 use crate::random::Fates;
@@ -44,6 +44,9 @@ pub(crate) trait Kind: Sized {
 
     /// Inject a fault that depends on the kind of node.
     fn inject(cluster: &mut Cluster<Self>, index: usize, fault: &Fault);
+
+    /// Plan a crash in the middle of the next step of a process.
+    fn plan_crash(cluster: &mut Cluster<Self>, node: u8, crash: CrashInStep);
 
     /// Crash a process, with or without a power loss, and schedule its restart. Nothing is protected.
     fn crash(cluster: &mut Cluster<Self>, node: u8, power: Option<Loss>, down_ns: u64);

@@ -24,7 +24,7 @@ use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::trace::Trace;
 
-pub(crate) use faults::empty;
+pub(crate) use faults::{CrashInStep, empty};
 pub(crate) use kind::{Kind, Process, Storage};
 pub(crate) use node::{DirectoryCopy, MARKER, Node, SUPERBLOCK};
 

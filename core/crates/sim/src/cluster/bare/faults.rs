@@ -2,7 +2,6 @@
 
 use headrace_vsr::rules::Rules;
 
-use super::node::CrashInStep;
 use super::store::Store;
 use super::{Bare, Cluster, Event, files};
 use crate::checker::Cause;
@@ -20,20 +19,6 @@ impl<R: Rules + Clone> Cluster<Bare<R>> {
     /// Inject a fault that is particular to this kind of node.
     pub(super) fn inject(&mut self, index: usize, fault: &Fault) {
         match *fault {
-            Fault::CrashInStep {
-                replica,
-                outputs,
-                power,
-                down_ns,
-            } => {
-                if let Some(node) = self.nodes.get_mut(usize::from(replica)) {
-                    node.storage.crash_in_step = Some(CrashInStep {
-                        outputs,
-                        power,
-                        down_ns,
-                    });
-                }
-            }
             Fault::CrashAtSync {
                 replica, down_ns, ..
             } => self.crash(replica, None, down_ns),

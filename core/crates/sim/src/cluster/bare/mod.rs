@@ -22,7 +22,7 @@ use crate::checker::Violation;
 use crate::client::{ClientRequest, ClientResponse};
 use crate::cluster::checks::FRAME_BYTES_MAX;
 use crate::cluster::group::{Group, Replicated};
-use crate::cluster::{Cluster, Event, Kind};
+use crate::cluster::{Cluster, CrashInStep, Event, Kind};
 use crate::mutants::HostFault;
 use crate::options::{Options, SECOND};
 use crate::plan::{Fault, Loss};
@@ -182,6 +182,12 @@ impl<R: Rules + Clone> Kind for Bare<R> {
 
     fn inject(cluster: &mut Cluster<Self>, index: usize, fault: &Fault) {
         cluster.inject(index, fault);
+    }
+
+    fn plan_crash(cluster: &mut Cluster<Self>, node: u8, crash: CrashInStep) {
+        if let Some(node) = cluster.nodes.get_mut(usize::from(node)) {
+            node.storage.crash_in_step = Some(crash);
+        }
     }
 
     fn crash(cluster: &mut Cluster<Self>, node: u8, power: Option<Loss>, down_ns: u64) {

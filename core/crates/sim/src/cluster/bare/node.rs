@@ -15,21 +15,12 @@ use super::store::{Place, Store};
 use super::{Part, meeting};
 use crate::client::since;
 use crate::cluster::group::ReplicaStorage;
-use crate::cluster::{self, SUPERBLOCK, Storage, empty};
+use crate::cluster::{self, CrashInStep, SUPERBLOCK, Storage, empty};
 use crate::disk::{DamagedBytes, Disk};
 use crate::jobs::Jobs;
 use crate::machine::Machine;
 use crate::network::FIRST_CLIENT;
 use crate::options::Options;
-use crate::plan::Loss;
-
-/// Planned crash in the middle of a step.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CrashInStep {
-    pub(super) outputs: u8,
-    pub(super) power: Option<Loss>,
-    pub(super) down_ns: u64,
-}
 
 /// Disk of a node, and what is expected of it.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use headrace_log::storage::{
 use headrace_model::Namespace;
 use headrace_wire::message::{Messages, checksum};
 
-use crate::cluster::{Storage, empty};
+use crate::cluster::{CrashInStep, Storage, empty};
 use crate::disk::{Disk, SECTOR};
 use crate::mutants::Mutant;
 use crate::options::Options;
@@ -22,14 +22,6 @@ const REPLACEMENT: &str = "replacement.tmp";
 const BUG_PPM: u32 = 30_000;
 
 pub(super) type Outcome = Result<StorageOutcome, StorageError>;
-
-/// Planned crash between two effects of a turn.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CrashInStep {
-    pub(super) outputs: u8,
-    pub(super) power: Option<Loss>,
-    pub(super) down_ns: u64,
-}
 
 /// Directories of all partitions of a node, each on a disk of its own, and faults that wait for an operation.
 #[derive(Debug)]

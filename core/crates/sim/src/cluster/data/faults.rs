@@ -3,7 +3,7 @@
 use headrace_log::storage::FileName;
 use headrace_wire::message::Messages;
 
-use super::directory::{Conditions, CrashInStep};
+use super::directory::Conditions;
 use super::operations::is_early;
 use super::process::Process;
 use super::{Cluster, Data};
@@ -15,20 +15,6 @@ impl Cluster<Data> {
     /// Inject a fault that is particular to this kind of node.
     pub(super) fn inject(&mut self, fault: &Fault) {
         match *fault {
-            Fault::CrashInStep {
-                replica,
-                outputs,
-                power,
-                down_ns,
-            } => {
-                if let Some(node) = self.nodes.get_mut(usize::from(replica)) {
-                    node.storage.crash_in_step = Some(CrashInStep {
-                        outputs,
-                        power,
-                        down_ns,
-                    });
-                }
-            }
             Fault::IoErrors {
                 replica,
                 operations,
@@ -58,13 +44,13 @@ impl Cluster<Data> {
             return;
         };
         self.trace_crash(node, power, down_ns);
+        self.note_delays(node);
         let state = &mut self.nodes[usize::from(node)];
         let conditions = Conditions {
             is_full: state.full_until_ns > now_ns,
             ..Conditions::default()
         };
         let pool = process.memory.pool().clone();
-        let delayed_until_ns = state.delayed_until_ns();
         let storage = &mut state.storage;
         for operation in std::mem::take(&mut process.operations).into_values() {
             let requested = &operation.request.operation;
@@ -86,14 +72,13 @@ impl Cluster<Data> {
         let ends: Vec<_> = process.connections.into_keys().collect();
         self.hang_up_all(node, ends, power.is_none());
         let group = &mut self.group;
-        let calm_ns = group.calm_ns.max(delayed_until_ns);
         let end = if power.is_some() || group.has_sync_failed {
             End::Power
         } else {
             End::Kill
         };
         for partition in &mut group.partitions {
-            partition.messages.ended(end, calm_ns, now_ns);
+            partition.messages.ended(end, group.calm_ns, now_ns);
             let loses = !end.is_survived_at(partition.messages.level());
             for stored in &mut partition.stored {
                 stored.ended(end, loses || partition.messages.is_damaged());
@@ -102,6 +87,12 @@ impl Cluster<Data> {
         group.has_sync_failed = false;
         group.calm_ns = now_ns;
         self.after_crash(node, power, down_ns);
+    }
+
+    /// Note that pauses and the disk have delayed background syncs until now, or until a moment before.
+    pub(super) fn note_delays(&mut self, node: u8) {
+        let delayed_until_ns = self.nodes[usize::from(node)].delayed_until_ns();
+        self.group.calm_ns = (self.group.calm_ns).max(delayed_until_ns.min(self.now_ns()));
     }
 
     /// Damage durable bytes of a file.

@@ -21,7 +21,7 @@ use headrace_model::Namespace;
 use headrace_shard::ConnectionKey;
 
 use crate::checker::{PartitionMessages, StoredOffset};
-use crate::cluster::{Cluster, Kind};
+use crate::cluster::{Cluster, CrashInStep, Kind};
 use crate::mutants::Mutant;
 use crate::options::Options;
 use crate::plan::{Fault, Loss};
@@ -195,6 +195,12 @@ impl Kind for Data {
 
     fn inject(cluster: &mut Cluster<Self>, _index: usize, fault: &Fault) {
         cluster.inject(fault);
+    }
+
+    fn plan_crash(cluster: &mut Cluster<Self>, node: u8, crash: CrashInStep) {
+        if let Some(node) = cluster.nodes.get_mut(usize::from(node)) {
+            node.storage.crash_in_step = Some(crash);
+        }
     }
 
     fn crash(cluster: &mut Cluster<Self>, node: u8, power: Option<Loss>, down_ns: u64) {

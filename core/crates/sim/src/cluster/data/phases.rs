@@ -14,8 +14,7 @@ impl Cluster<Data> {
     pub(super) fn heal(&mut self) {
         let now_ns = self.now_ns();
         // The delays end now, and what they have delayed is not on the device yet.
-        let delayed_until_ns = self.nodes[0].delayed_until_ns().min(now_ns);
-        self.group.calm_ns = self.group.calm_ns.max(delayed_until_ns);
+        self.note_delays(0);
         self.end_faults(&[0]);
         // A partition that cannot write any more says so until its process starts again.
         if self.nodes[0].process.is_some() {

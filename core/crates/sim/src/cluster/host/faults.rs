@@ -9,7 +9,7 @@ use super::node::{PlannedCrash, RecordDamage, config_of};
 use super::{Cluster, Event, Host, given_up};
 use crate::checker::Cause;
 use crate::cluster::checks::FRAME_BYTES_MAX;
-use crate::cluster::{MARKER, Node, SUPERBLOCK};
+use crate::cluster::{CrashInStep, MARKER, Node, SUPERBLOCK};
 use crate::disk::Disk;
 use crate::options::SECOND;
 use crate::plan::{Damage, Fault, Loss, Mishap};
@@ -19,12 +19,6 @@ impl Cluster<Host> {
     /// Inject a fault that is particular to this kind of node.
     pub(super) fn inject(&mut self, index: usize, fault: &Fault) {
         match *fault {
-            Fault::CrashInStep {
-                replica,
-                outputs,
-                power,
-                down_ns,
-            } => self.plan_crash(replica, outputs, power, down_ns),
             Fault::CrashAtSync {
                 replica,
                 of_directory,
@@ -53,16 +47,16 @@ impl Cluster<Host> {
     }
 
     /// Plan a crash in the middle of the next work of the process: during a file operation, or while sending.
-    fn plan_crash(&mut self, replica: u8, outputs: u8, power: Option<Loss>, down_ns: u64) {
+    pub(super) fn plan_crash(&mut self, replica: u8, crash: CrashInStep) {
         let mut draw = self.draw(Domain::Loss, replica);
         let (sends, count) = (draw.chance(300_000), draw.within(1, 24));
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
         node.storage.death = Some(PlannedCrash {
-            power,
-            down_ns,
-            sent: sends.then_some(outputs),
+            power: crash.power,
+            down_ns: crash.down_ns,
+            sent: sends.then_some(crash.outputs),
         });
         if !sends {
             node.storage.directory.die_at(count, draw);

@@ -24,7 +24,7 @@ use headrace_buffer::Slice;
 
 use crate::client::{ClientRequest, ClientResponse};
 use crate::cluster::group::{Group, Replicated};
-use crate::cluster::{Cluster, Event, Kind};
+use crate::cluster::{Cluster, CrashInStep, Event, Kind};
 use crate::mutants::HostFault;
 use crate::options::Options;
 use crate::plan::{Fault, Loss};
@@ -169,6 +169,10 @@ impl Kind for Host {
 
     fn inject(cluster: &mut Cluster<Self>, index: usize, fault: &Fault) {
         cluster.inject(index, fault);
+    }
+
+    fn plan_crash(cluster: &mut Cluster<Self>, node: u8, crash: CrashInStep) {
+        cluster.plan_crash(node, crash);
     }
 
     fn crash(cluster: &mut Cluster<Self>, node: u8, power: Option<Loss>, down_ns: u64) {
